@@ -103,7 +103,7 @@ pub fn lines(parts: &[Part], terminal: Terminal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_disk::leaf::LeafSettings;
+    use platter_disk::disk_backend::DiskSettings;
     use platter_stack::raid0::{self, Sizes};
 
     fn text(device: &Device) -> String {
@@ -115,12 +115,12 @@ mod tests {
         let null = Device::null(1 << 20).unwrap();
         assert_eq!(text(&null), "null\n");
         let elevator = |name: &str| platter_elevators::by_name(name).map(|row| (row.make)());
-        let usual = Device::null_with(1 << 20, LeafSettings::default(), elevator("deadline")).unwrap();
+        let usual = Device::null_with(1 << 20, DiskSettings::default(), elevator("deadline")).unwrap();
         assert_eq!(text(&usual), "null\n  elevator: deadline\n");
         usual.set_elevator_param("front_merges", 0).unwrap();
         usual.set_elevator_param("read_expire", 7).unwrap();
         assert_eq!(text(&usual), "null\n  elevator: deadline\n  read_expire: 7 ms\n  front_merges: off\n");
-        let mut settings = LeafSettings::default();
+        let mut settings = DiskSettings::default();
         settings.queue.depth = 3;
         let shallow = Device::null_with(1 << 20, settings, None).unwrap();
         assert_eq!(text(&shallow), "null\n  depth: 3\n");

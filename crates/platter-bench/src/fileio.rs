@@ -8,12 +8,12 @@
 //! use platter_bench::fileio::{self, Plan};
 //! use platter_block::time::Span;
 //! use platter_disk::device::Device;
-//! use platter_disk::leaf::LeafSettings;
+//! use platter_disk::disk_backend::DiskSettings;
 //! use platter_sim::{SimDisk, World, ideal::Ideal};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let model = Ideal { size: 4 << 30, latency: Span::from_micros(100), depth: 1, write_cache: false };
 //! let disk = SimDisk::new(&World::new(1), model.into(), None);
-//! let device = Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None)?;
+//! let device = Device::from_disk(disk.attach("ideal"), DiskSettings::default(), None)?;
 //! let report = fileio::simulate(&device, &Plan::default())?;
 //! assert_eq!((report.reads, report.writes), (6000, 4000));
 //! assert_eq!(report.seconds(), 1.0);

@@ -10,10 +10,10 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use platter_bench::ladder;
-//! use platter_disk::{device::Device, leaf::LeafSettings};
+//! use platter_disk::{device::Device, disk_backend::DiskSettings};
 //! let rung = ladder::find("SBIR").ok_or("no such rung")?;
 //! let make = |settings, elevator| Device::ram_with(1 << 20, settings, elevator);
-//! let disk = ladder::Ladder::open(rung.switches, LeafSettings::default(), make)?;
+//! let disk = ladder::Ladder::open(rung.switches, DiskSettings::default(), make)?;
 //! let mut memory = vec![0; (64 << 10) + 512];
 //! let aligned = memory.as_ptr().align_offset(512);
 //! disk.handle()?.read_at(&mut memory[aligned..aligned + (64 << 10)], 0)?;
@@ -38,7 +38,7 @@ use platter_block::fault::Error;
 use platter_block::queue::PlugSettings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{LeafSettings, LockScope};
+use platter_disk::disk_backend::{DiskSettings, LockScope};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,8 +67,8 @@ impl Ladder {
     /// Those of `make`.
     pub fn open<E>(
         switches: Switches,
-        base: LeafSettings,
-        make: impl FnOnce(LeafSettings, Option<Box<dyn Elevator>>) -> Result<Device, E>,
+        base: DiskSettings,
+        make: impl FnOnce(DiskSettings, Option<Box<dyn Elevator>>) -> Result<Device, E>,
     ) -> Result<Ladder, E> {
         let mut settings = base;
         let mut elevator = None;

@@ -7,7 +7,7 @@ use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use platter_sim::model::{Command, Ended, Model};
 use platter_sim::{SimDisk, World};
@@ -59,7 +59,7 @@ fn disks(world: &Arc<World>, count: usize, each: u64, sector: u64) -> Vec<Device
     let disk = |number| {
         let model = Serial { each, sector, free: Time(0), queue: VecDeque::new() };
         let disk = SimDisk::new(world, Box::new(model), None);
-        Device::from_disk(disk.attach(&format!("serial{number}")), LeafSettings::default(), None).unwrap()
+        Device::from_disk(disk.attach(&format!("serial{number}")), DiskSettings::default(), None).unwrap()
     };
     (0..count).map(disk).collect()
 }

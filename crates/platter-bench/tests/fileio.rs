@@ -5,7 +5,7 @@ use platter_bench::fileio::{
 };
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::fs;
@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 fn disk(depth: u32) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-    Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None).unwrap()
+    Device::from_disk(disk.attach("ideal"), DiskSettings::default(), None).unwrap()
 }
 
 fn plan() -> Plan {
@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_report_and_another_one_another() {
     let model = |seed| {
         let row = platter_sim::catalogue::by_name("ide2004").unwrap();
         let disk = SimDisk::new(&World::new(1), row.make(Default::default()).unwrap(), None);
-        let device = Device::from_disk(disk.attach("ide2004"), LeafSettings::default(), None).unwrap();
+        let device = Device::from_disk(disk.attach("ide2004"), DiskSettings::default(), None).unwrap();
         fileio::simulate(&device, &Plan { seed, events: 200, ..Plan::default() }).unwrap().ns
     };
     assert_eq!(model(1), model(1));

@@ -3,7 +3,7 @@
 use platter_bench::io::{self, Hooks, IoReport, Stamps};
 use platter_bench::workload::{JobOptions, Rw};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use std::fs::File;
 use std::path::Path;
@@ -286,7 +286,7 @@ fn reading_needs_no_right_to_write_and_writing_does() {
 
 #[test]
 fn the_report_has_its_keys() {
-    let device = Device::null_with(MIB, LeafSettings::default(), None).unwrap();
+    let device = Device::null_with(MIB, DiskSettings::default(), None).unwrap();
     let json = run(&JobOptions::default(), &device).to_json();
     for key in [
         "iops",

@@ -7,7 +7,7 @@ use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -139,7 +139,7 @@ fn a_stalled_device_does_not_delay_the_starts() {
     let disk = FnDisk::new("stalling", Geometry::new(MIB, Limits::unlimited(512)), move |_| {
         Ok(Box::new(Stalling { asked: Arc::clone(&shared), until: 6 * 4096 }))
     });
-    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk, DiskSettings::default(), None).unwrap();
     // The last of the six starts 40 ms after the first, beyond every slice between two looks at the cancel flag.
     let job = JobOptions { rate_iops: Some(125), iodepth: 6, number_ios: Some(6), ..JobOptions::default() };
     let report = run(&job, &device);

@@ -4,7 +4,7 @@ use platter_bench::io::{self, HOST_KEYS, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, RateProcess, Rw};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -16,7 +16,7 @@ fn disk(world: &Arc<World>, depth: u32, elevator: &str, data: bool) -> Device {
     let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth, write_cache: false };
     let disk = SimDisk::new(world, ideal.into(), data.then(Medium::new));
     let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
-    Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap()
+    Device::from_disk(disk.attach("ideal"), DiskSettings::default(), elevator).unwrap()
 }
 
 fn run_on(job: &JobOptions, devices: &[Device]) -> IoReport {
@@ -166,7 +166,7 @@ fn what_an_idle_disk_does_next_lies_ahead() {
     let world = World::new(1);
     let model = platter_sim::catalogue::by_name("ide2004").unwrap().make(Default::default()).unwrap();
     let disk = SimDisk::new(&world, model, None).attach("ide2004");
-    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk, DiskSettings::default(), None).unwrap();
     let (mut channel, mut done) = (device.channel(8).unwrap(), Vec::new());
     for place in 0..8 {
         channel.submit(platter_block::bio::Bio::write(place << 30, vec![1u8; 4096]).unwrap()).unwrap();
@@ -187,7 +187,7 @@ fn what_an_idle_disk_does_next_lies_ahead() {
 fn a_run_ends_with_its_last_completion() {
     let model = platter_sim::catalogue::by_name("ide2004").unwrap().make(Default::default()).unwrap();
     let disk = SimDisk::new(&World::new(1), model, None).attach("ide2004");
-    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk, DiskSettings::default(), None).unwrap();
     let job = JobOptions { rw: Rw::RandRw, rwmixread: 10, number_ios: Some(20), ..JobOptions::default() };
     let report = run_on(&job, &[device]);
     let sum: f64 = report.directions.iter().filter_map(|d| Some(d.latency?.mean_ns * d.ios as f64)).sum();

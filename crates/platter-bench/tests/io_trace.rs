@@ -5,7 +5,7 @@ use platter_bench::io::{self, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, Rw};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
@@ -153,7 +153,7 @@ fn times_are_those_of_the_events_and_lie_within_the_submitters_latency() {
 fn times_of_simulated_devices_are_virtual() {
     let ideal = Ideal { size: MIB, latency: Span::from_micros(100), depth: 2, write_cache: false };
     let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-    let device = Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk.attach("ideal"), DiskSettings::default(), None).unwrap();
     let job = JobOptions { rw: Rw::RandRead, number_ios: Some(20), iodepth: 4, ..JobOptions::default() };
     let (_, bytes) = traced(&job, &[device], Format::Text);
     let lives = lives(&lines(&bytes));
@@ -208,7 +208,7 @@ fn the_binary_trace_says_what_the_text_says() {
             let ideal = Ideal { size: MIB, latency: Span::from_micros(100), depth: 2, write_cache: false };
             let disk = SimDisk::new(&World::new(1), ideal.into(), None);
             let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
-            let device = Device::from_disk(disk.attach("ideal"), LeafSettings::default(), elevator).unwrap();
+            let device = Device::from_disk(disk.attach("ideal"), DiskSettings::default(), elevator).unwrap();
             traced(&job, &[device], format).1
         };
         let (text, binary) = (trace(Format::Text), trace(Format::Blktrace));

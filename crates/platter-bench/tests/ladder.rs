@@ -2,7 +2,7 @@
 
 use platter_bench::ladder::{self, Descriptor, Ladder, Lock, TABLE, Unit, Vector};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Direct, OpenOptions, Pattern};
 use std::io::IoSliceMut;
@@ -35,17 +35,20 @@ fn contents(pos: u64, len: usize) -> Vec<u8> {
 
 fn ram(row: &ladder::Rung) -> Ladder {
     let make = |settings, elevator| Device::ram_with(SIZE, settings, elevator);
-    let ladder = Ladder::open(row.switches, LeafSettings::default(), make).unwrap();
+    let ladder = Ladder::open(row.switches, DiskSettings::default(), make).unwrap();
     ladder.device().write_at(&contents(0, SIZE as usize), 0).unwrap();
     ladder
 }
 
 fn file(row: &ladder::Rung, path: &Path) -> Ladder {
-    let make = |leaf, elevator| {
+    let make = |settings, elevator| {
         let open = OpenOptions::default().with_direct(Direct::Prefer);
-        Device::open(path, DiskOptions::default().with_open(open).with_leaf(leaf).with_elevator(elevator))
+        Device::open(
+            path,
+            DiskOptions::default().with_open(open).with_settings(settings).with_elevator(elevator),
+        )
     };
-    Ladder::open(row.switches, LeafSettings::default(), make).unwrap()
+    Ladder::open(row.switches, DiskSettings::default(), make).unwrap()
 }
 
 fn temp_disk() -> tempfile::NamedTempFile {
@@ -189,7 +192,7 @@ fn descriptors_have_the_papers_sizes() {
     let bytes = |descriptor| {
         let switches = ladder::Switches { descriptor, ..TABLE[4].switches };
         let make = |settings, elevator| Device::ram_with(SIZE, settings, elevator);
-        let ladder = Ladder::open(switches, LeafSettings::default(), make).unwrap();
+        let ladder = Ladder::open(switches, DiskSettings::default(), make).unwrap();
         ladder.device().write_at(&contents(0, SIZE as usize), 0).unwrap();
         assert_eq!(cost_of(&ladder, 4096, true), expected(&TABLE[4], 512, true));
         ladder.handle().unwrap().descriptor_bytes(16)

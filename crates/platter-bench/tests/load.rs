@@ -5,7 +5,7 @@ use platter_block::bio::Bio;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ fn disk(world: &Arc<World>, latency: Span) -> SimDisk {
 }
 
 fn device(disk: &SimDisk) -> Device {
-    Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None).unwrap()
+    Device::from_disk(disk.attach("ideal"), DiskSettings::default(), None).unwrap()
 }
 
 /// Reads one after the other on each of its channels, and writes down what happens.

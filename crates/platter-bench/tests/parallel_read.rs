@@ -4,7 +4,7 @@ use platter_bench::ladder::{self, Ladder};
 use platter_bench::parallel_read::{Disk, Mode, Opened, Options, ParallelReadError, RAW_RUNG, Report, run};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::sync::Mutex;
@@ -21,7 +21,7 @@ fn disk<'a>(name: &str, size: u64, opened: &'a Mutex<Vec<Mode>>) -> Disk<'a> {
         }
         let rung = ladder::find(RAW_RUNG).unwrap();
         let make = |settings, elevator| Device::ram_with(size, settings, elevator);
-        Ok(Opened::Ladder(Ladder::open(rung.switches, LeafSettings::default(), make)?))
+        Ok(Opened::Ladder(Ladder::open(rung.switches, DiskSettings::default(), make)?))
     })
 }
 
@@ -91,7 +91,7 @@ fn what_makes_no_sense_is_named() {
     let ideal = Ideal { size: SIZE, latency: Span(1), depth: 1, write_cache: false };
     let simulated = Disk::new("sim", |_| {
         let disk = SimDisk::new(&World::new(1), ideal.into(), None);
-        Ok(Opened::Device(Device::from_disk(disk.attach("ideal"), LeafSettings::default(), None)?))
+        Ok(Opened::Device(Device::from_disk(disk.attach("ideal"), DiskSettings::default(), None)?))
     });
     let error = read(&[simulated], &options()).unwrap_err().to_string();
     assert!(error.contains("ideal is simulated"), "{error}");

@@ -4,7 +4,7 @@ use platter_bench::processes::*;
 use platter_block::bio::Op;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ fn disk(depth: u32, elevator: &str) -> Device {
     let disk = SimDisk::new(&World::new(1), ideal.into(), None);
     let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     // Without merges each I/O takes the disk's time.
-    let mut settings = LeafSettings::default();
+    let mut settings = DiskSettings::default();
     settings.queue.merges = false;
     Device::from_disk(disk.attach("ideal"), settings, elevator).unwrap()
 }

@@ -3,7 +3,7 @@
 use platter_bench::schedulers::{MIXES, Options, Report, by_name, run};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn open(world: &Arc<World>, name: &str) -> Result<Device, Box<dyn std::error::Er
     let ideal = Ideal { size: 1 << 30, latency: Span::from_millis(1), depth: 1, write_cache: true };
     let disk = SimDisk::new(world, ideal.into(), None);
     let elevator = platter_elevators::by_name(name).map(|row| (row.make)());
-    let mut settings = LeafSettings::default();
+    let mut settings = DiskSettings::default();
     settings.queue.merges = false;
     Ok(Device::from_disk(disk.attach("ideal"), settings, elevator)?)
 }

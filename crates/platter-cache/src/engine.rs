@@ -183,7 +183,7 @@ impl Engine {
 
     /// The I/O that uses a frame.
     pub(super) fn io_of(&self, frame: u32) -> IoKey {
-        self.ios.key(self.pages.meta(frame).io)
+        self.ios.key(self.pages.info(frame).io)
     }
 
     /// Counts the costs of an eviction.
@@ -295,28 +295,28 @@ impl Engine {
         for &frame in frames {
             let pages = &mut self.pages;
             pages.reserved.ended(pages.store.page(frame));
-            if !back && pages.meta(frame).valid == 0 {
+            if !back && pages.info(frame).valid == 0 {
                 pages.abandon(frame);
                 continue;
             }
             pages.store.give_back(frame, Loan::Fill);
             let all = pages.all_of(pages.store.page(frame));
-            let meta = pages.meta_mut(frame);
-            meta.flags &= !FILLING;
-            meta.io = NONE;
-            let wanted = std::mem::take(&mut meta.filling);
+            let info = pages.info_mut(frame);
+            info.flags &= !FILLING;
+            info.io = NONE;
+            let wanted = std::mem::take(&mut info.filling);
             match failed {
                 None => {
-                    meta.valid |= wanted & all;
+                    info.valid |= wanted & all;
                     pages.expose(frame);
                 }
-                Some(_) if meta.valid == 0 => {
+                Some(_) if info.valid == 0 => {
                     pages.drop_page(frame);
                     continue;
                 }
                 // Data that was written to the page stays valid; the rest is read again on demand.
                 Some(_) => {
-                    meta.flags &= !(AHEAD | MARKED);
+                    info.flags &= !(AHEAD | MARKED);
                     if !back {
                         // Neither changed nor evicted until the device has returned it.
                         let _ = pages.store.hold(frame);

@@ -86,9 +86,9 @@ impl Engine {
             let mut flags = FILLING;
             flags |= if ahead { AHEAD } else { 0 };
             flags |= if window.mark == Some(page) { MARKED } else { 0 };
-            let meta = self.pages.meta_mut(frame);
-            meta.flags |= flags;
-            (meta.handle, meta.io, meta.filling) = (ask.handle, open.key.index(), all);
+            let info = self.pages.info_mut(frame);
+            info.flags |= flags;
+            (info.handle, info.io, info.filling) = (ask.handle, open.key.index(), all);
             self.ios.get(open.key).state.frames.push(frame);
             let bytes = self.pages.bytes_of(page);
             let lent = self.pages.store.lend(frame, (0, bytes), Loan::Fill, &mut open.bio);
@@ -136,7 +136,7 @@ impl Engine {
     /// `None` if this needs another frame and there is none.
     pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
         let page = self.pages.store.page(frame);
-        let wanted = blocks & self.pages.all_of(page) & !self.pages.meta(frame).valid;
+        let wanted = blocks & self.pages.all_of(page) & !self.pages.info(frame).valid;
         let mut evicted = Evicted { unused_by: None };
         // A device may be reading the rest of the frame at this moment.
         let frame = self.pages.writable(frame, wanted, &mut evicted);
@@ -157,9 +157,9 @@ impl Engine {
         }
         self.handles.count(ask.handle, |counters| counters.count_read(1));
         self.ios.get(key).state.frames.push(frame);
-        let meta = self.pages.meta_mut(frame);
-        meta.flags |= FILLING;
-        (meta.io, meta.filling) = (key.index(), wanted);
+        let info = self.pages.info_mut(frame);
+        info.flags |= FILLING;
+        (info.io, info.filling) = (key.index(), wanted);
         Some(key)
     }
 }

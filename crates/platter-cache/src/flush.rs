@@ -140,30 +140,30 @@ impl Engine {
             let Some(newest) = self.pages.store.find(page) else { continue };
             let oldest = self.pages.oldest(newest);
             let concerns = |frame: u32| {
-                let meta = self.pages.meta(frame);
-                meta.dirty != 0 && limit.wrapping_sub(meta.seq) as i32 >= 0
+                let info = self.pages.info(frame);
+                info.dirty != 0 && limit.wrapping_sub(info.seq) as i32 >= 0
             };
             let mut newer = newest;
             while newer != oldest && !concerns(newer) {
-                newer = self.pages.meta(newer).older;
+                newer = self.pages.info(newer).older;
             }
             if newer == oldest && !concerns(oldest) {
                 continue;
             }
             // The newer version can only be written after this one.
             flushing.again |= newer != oldest;
-            let meta = *self.pages.meta(oldest);
+            let info = *self.pages.info(oldest);
             if self.pages.may_write(oldest) {
                 // Pages that have failed meanwhile have later numbers: one attempt is enough.
                 if concerns(oldest) {
                     batch.push(oldest);
                 }
-            } else if meta.is(WRITING) && !concerns(oldest) {
+            } else if info.is(WRITING) && !concerns(oldest) {
                 // The page has failed since the flush began, which reports that, and is already being tried
                 // again. Waiting for each attempt would take as long as the disk keeps failing.
                 continue;
-            } else if meta.is(WRITING | FILLING) {
-                flushing.again |= meta.is(FILLING);
+            } else if info.is(WRITING | FILLING) {
+                flushing.again |= info.is(FILLING);
                 let key = self.io_of(oldest);
                 // Writes in doubt are not waited for.
                 if self.ios.is_running(key) {
@@ -246,15 +246,15 @@ impl Engine {
             at = page + 1;
             self.work += 1;
             let Some(frame) = self.pages.store.find(page) else { continue };
-            let meta = *self.pages.meta(frame);
+            let info = *self.pages.info(frame);
             let closed = self.pages.reserved.is_closed(page);
-            if meta.dirty == 0 || meta.older != NONE || meta.is(FILLING | WRITING) || closed {
+            if info.dirty == 0 || info.older != NONE || info.is(FILLING | WRITING) || closed {
                 continue;
             }
             let (start, end) = (page * PAGE, (page + 1) * PAGE);
             let own =
                 blocks((range.start.max(start) - start) as usize..(range.end.min(end) - start) as usize);
-            match meta.dirty & !own {
+            match info.dirty & !own {
                 0 => self.pages.drop_page(frame),
                 _ => self.pages.forget_blocks(frame, own),
             }

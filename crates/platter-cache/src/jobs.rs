@@ -47,7 +47,7 @@ impl Scan {
             self.at += 1;
             let found = match self.by_frame {
                 true => Some(at as u32).filter(|&frame| {
-                    table.meta(frame).is(CURRENT) && self.pages.contains(&table.store.page(frame))
+                    table.info(frame).is(CURRENT) && self.pages.contains(&table.store.page(frame))
                 }),
                 false => table.store.find(at),
             };
@@ -348,10 +348,10 @@ impl Engine {
             at = page + 1;
             self.work += 1;
             let Some(frame) = self.pages.store.find(page) else { continue };
-            let meta = self.pages.meta(frame);
+            let info = self.pages.info(frame);
             let last = page * PAGE + self.pages.bytes_of(page) as u64;
             let inside = range.start <= page * PAGE && last <= range.end;
-            if meta.older != super::frames::NONE || (meta.dirty != 0 && !inside) {
+            if info.older != super::frames::NONE || (info.dirty != 0 && !inside) {
                 return Obstacle::Dirty(page);
             }
         }
@@ -401,7 +401,7 @@ impl Engine {
                 Ok((frame, _)) => {
                     self.work += 1;
                     match frame {
-                        Some(frame) if failed.is_some() && self.pages.meta(frame).dirty != 0 => {
+                        Some(frame) if failed.is_some() && self.pages.info(frame).dirty != 0 => {
                             self.pages.keep_dirty(frame);
                         }
                         Some(frame) => self.pages.drop_page(frame),

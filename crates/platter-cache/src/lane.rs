@@ -9,7 +9,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
-use platter_stack::gate::Door;
+use platter_stack::barrier_gate::Door;
 use platter_stack::kit::lanes::LaneEntry;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl CacheLane {
             return;
         }
         let mut plug = std::mem::take(&mut self.plug);
-        let ordered = plug.iter().any(|bio| bio.flags().intersects(platter_stack::gate::BARRIER));
+        let ordered = plug.iter().any(|bio| bio.flags().intersects(platter_stack::barrier_gate::BARRIER));
         if !ordered && self.door.pass(plug.len()) {
             plug.drain(..).for_each(|bio| self.start(bio));
         } else {
@@ -119,7 +119,7 @@ impl CacheLane {
             bio.fail(fault);
             return self.finish(bio);
         }
-        let waits = bio.flags().intersects(Flags::PREFLUSH | platter_stack::gate::BARRIER);
+        let waits = bio.flags().intersects(Flags::PREFLUSH | platter_stack::barrier_gate::BARRIER);
         if bio.op() == Op::Read && self.shared.answers && !waits {
             self.shared.frames.read_bio(&mut bio);
             if bio.is_empty() {
@@ -157,7 +157,7 @@ impl CacheLane {
     }
 
     fn finish(&mut self, mut bio: Bio) {
-        match bio.flags().intersects(platter_stack::gate::BARRIER) {
+        match bio.flags().intersects(platter_stack::barrier_gate::BARRIER) {
             true => self.door.complete_barrier(&mut bio),
             false => self.door.complete(1),
         }

@@ -38,7 +38,7 @@ pub(super) const FAILED: u8 = 64;
 
 /// The state of a frame that lock-free readers do not use.
 #[derive(Clone, Copy)]
-pub(super) struct Meta {
+pub(super) struct FrameInfo {
     /// The version that must be on disk before this one.
     pub(super) older: u32,
     /// The version that has this as its `older`.
@@ -58,7 +58,7 @@ pub(super) struct Meta {
     pub(super) flags: u8,
 }
 
-const EMPTY: Meta = Meta {
+const EMPTY: FrameInfo = FrameInfo {
     older: NONE,
     newer: NONE,
     io: NONE,
@@ -71,7 +71,7 @@ const EMPTY: Meta = Meta {
     flags: 0,
 };
 
-impl Meta {
+impl FrameInfo {
     pub(super) fn is(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
@@ -87,7 +87,7 @@ pub(super) struct Evicted {
 /// All pages.
 pub(super) struct PageTable {
     pub(super) store: Store,
-    metas: Vec<Meta>,
+    infos: Vec<FrameInfo>,
     /// The first free frame; the `older` of each is the next.
     free: u32,
     free_count: u32,
@@ -116,10 +116,10 @@ impl PageTable {
         let overhead = PageTable::overhead(count as usize);
         // Reserved as a whole first: a later allocation that fails would abort the program.
         Vec::<u8>::new().try_reserve_exact(overhead).map_err(|_| overhead)?;
-        let chained = |frame| Meta { older: if frame + 1 < count { frame + 1 } else { NONE }, ..EMPTY };
+        let chained = |frame| FrameInfo { older: if frame + 1 < count { frame + 1 } else { NONE }, ..EMPTY };
         Ok(PageTable {
             store,
-            metas: (0..count).map(chained).collect(),
+            infos: (0..count).map(chained).collect(),
             free: 0,
             free_count: count,
             pinned: VecDeque::new(),
@@ -137,16 +137,16 @@ impl PageTable {
     /// Bytes of metadata per page, in a cache of `count` pages.
     pub(super) fn overhead(count: usize) -> usize {
         super::frames::Frames::overhead(count)
-            + count * size_of::<Meta>()
+            + count * size_of::<FrameInfo>()
             + count * Replacement::BYTES_PER_FRAME
     }
 
-    pub(super) fn meta(&self, frame: u32) -> &Meta {
-        &self.metas[frame as usize]
+    pub(super) fn info(&self, frame: u32) -> &FrameInfo {
+        &self.infos[frame as usize]
     }
 
-    pub(super) fn meta_mut(&mut self, frame: u32) -> &mut Meta {
-        &mut self.metas[frame as usize]
+    pub(super) fn info_mut(&mut self, frame: u32) -> &mut FrameInfo {
+        &mut self.infos[frame as usize]
     }
 
     /// Number of pages of the device, including an incomplete one at its end.
@@ -166,13 +166,13 @@ impl PageTable {
 
     /// Whether all blocks of a frame's page are valid.
     pub(super) fn is_whole(&self, frame: u32) -> bool {
-        self.meta(frame).valid == self.all_of(self.store.page(frame))
+        self.info(frame).valid == self.all_of(self.store.page(frame))
     }
 
     /// Makes the frame available to lock-free readers, unless its next read must be reported to the policy.
     pub(super) fn expose(&mut self, frame: u32) {
-        let meta = self.meta(frame);
-        if meta.is(CURRENT) && !meta.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
+        let info = self.info(frame);
+        if info.is(CURRENT) && !info.is(FILLING | AHEAD | MARKED) && self.is_whole(frame) {
             self.store.open(frame);
         }
     }
@@ -181,7 +181,7 @@ impl PageTable {
     /// frames are in use.
     pub(super) fn take(&mut self, page: u64, evicted: &mut Evicted) -> Option<u32> {
         let frame = self.take_frame(evicted)?;
-        self.metas[frame as usize] = Meta { flags: CURRENT, ..EMPTY };
+        self.infos[frame as usize] = FrameInfo { flags: CURRENT, ..EMPTY };
         self.store.insert(frame, page);
         self.replacement.insert(frame, page);
         if self.until_tick == 0 {
@@ -196,7 +196,7 @@ impl PageTable {
     fn take_frame(&mut self, evicted: &mut Evicted) -> Option<u32> {
         if self.free != NONE {
             let frame = self.free;
-            self.free = std::mem::replace(&mut self.meta_mut(frame).older, NONE);
+            self.free = std::mem::replace(&mut self.info_mut(frame).older, NONE);
             self.free_count -= 1;
             return Some(frame);
         }
@@ -217,11 +217,11 @@ impl PageTable {
     }
 
     fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
-        let (store, metas) = (&mut self.store, &self.metas);
+        let (store, infos) = (&mut self.store, &self.infos);
         let frame = self.replacement.evict(&mut |frame| {
-            let meta = &metas[frame as usize];
+            let info = &infos[frame as usize];
             // A page with an older version in flight to the disk cannot be read from there.
-            let busy = meta.dirty != 0 || meta.older != NONE || meta.is(FILLING | WRITING | HELD);
+            let busy = info.dirty != 0 || info.older != NONE || info.is(FILLING | WRITING | HELD);
             if busy || store.is_pinned(frame) {
                 return Probe::Busy;
             }
@@ -231,11 +231,11 @@ impl PageTable {
             }
         })?;
         let unpinned = self.store.close(frame);
-        let meta = *self.meta(frame);
+        let info = *self.info(frame);
         self.store.remove(frame);
-        self.metas[frame as usize] = EMPTY;
-        if meta.is(AHEAD) {
-            evicted.unused_by = Some(meta.handle);
+        self.infos[frame as usize] = EMPTY;
+        if info.is(AHEAD) {
+            evicted.unused_by = Some(info.handle);
         }
         self.evictions += 1;
         if unpinned {
@@ -256,14 +256,14 @@ impl PageTable {
     /// there is no frame for a new version.
     pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
         let free = self.store.close(frame);
-        let meta = *self.meta(frame);
-        let of_before = meta.dirty != 0 && meta.epoch != self.dirty.epoch();
-        if free && !meta.is(WRITING) && !of_before {
+        let info = *self.info(frame);
+        let of_before = info.dirty != 0 && info.epoch != self.dirty.epoch();
+        if free && !info.is(WRITING) && !of_before {
             return Some(frame);
         }
-        self.meta_mut(frame).flags |= HELD;
+        self.info_mut(frame).flags |= HELD;
         let new = self.take_frame(evicted);
-        self.meta_mut(frame).flags &= !HELD;
+        self.info_mut(frame).flags &= !HELD;
         let Some(new) = new else {
             self.expose(frame);
             return None;
@@ -271,20 +271,20 @@ impl PageTable {
         self.replacement.forget(frame);
         let page = self.store.page(frame);
         self.store.remove(frame);
-        self.metas[new as usize] =
-            Meta { flags: CURRENT, handle: meta.handle, valid: meta.valid & !blocks, ..EMPTY };
+        self.infos[new as usize] =
+            FrameInfo { flags: CURRENT, handle: info.handle, valid: info.valid & !blocks, ..EMPTY };
         self.store.insert(new, page);
         self.replacement.insert(new, page);
-        for piece in runs(meta.valid & !blocks) {
+        for piece in runs(info.valid & !blocks) {
             self.store.copy_frame(frame, new, piece.start, piece.len());
         }
-        self.meta_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
-        if meta.is(WRITING) || of_before {
-            self.meta_mut(new).older = frame;
-            self.meta_mut(frame).newer = new;
+        self.info_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
+        if info.is(WRITING) || of_before {
+            self.info_mut(new).older = frame;
+            self.info_mut(frame).newer = new;
         } else {
             // A program reads it by reference. Its dirty blocks move to the new version, with their age.
-            self.inherit(frame, new, meta.seq);
+            self.inherit(frame, new, info.seq);
             self.release(frame);
         }
         Some(new)
@@ -292,22 +292,22 @@ impl PageTable {
 
     /// Moves the dirty blocks of an old version to a new one.
     fn inherit(&mut self, old: u32, new: u32, seq: u32) {
-        let from = *self.meta(old);
-        if self.meta(new).dirty != 0 {
+        let from = *self.info(old);
+        if self.info(new).dirty != 0 {
             self.dirty.remove(from.epoch);
         } else if from.dirty != 0 {
-            let meta = self.meta_mut(new);
-            (meta.seq, meta.epoch) = (seq, from.epoch);
+            let info = self.info_mut(new);
+            (info.seq, info.epoch) = (seq, from.epoch);
         }
-        let meta = self.meta_mut(new);
-        meta.dirty |= from.dirty;
-        meta.flags |= from.flags & FAILED;
-        meta.older = from.older;
+        let info = self.info_mut(new);
+        info.dirty |= from.dirty;
+        info.flags |= from.flags & FAILED;
+        info.older = from.older;
         if from.older != NONE {
-            self.meta_mut(from.older).newer = new;
+            self.info_mut(from.older).newer = new;
         }
-        let meta = self.meta_mut(old);
-        (meta.dirty, meta.seq, meta.older, meta.newer) = (0, 0, NONE, NONE);
+        let info = self.info_mut(old);
+        (info.dirty, info.seq, info.older, info.newer) = (0, 0, NONE, NONE);
     }
 
     /// Frees a frame that is not in the index.
@@ -320,7 +320,7 @@ impl PageTable {
     }
 
     fn set_free(&mut self, frame: u32) {
-        self.metas[frame as usize] = Meta { older: self.free, ..EMPTY };
+        self.infos[frame as usize] = FrameInfo { older: self.free, ..EMPTY };
         self.free = frame;
         self.free_count += 1;
         self.freed += 1;
@@ -328,17 +328,17 @@ impl PageTable {
 
     /// Marks blocks of a frame as written to. Returns whether the page was clean.
     pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
-        let was = self.meta(frame).dirty;
+        let was = self.info(frame).dirty;
         if was == 0 {
             let (page, epoch) = (self.store.page(frame), self.dirty.epoch());
             let seq = self.dirty.add(page, now);
             self.dirty.extents.insert(page);
-            let meta = self.meta_mut(frame);
-            (meta.seq, meta.epoch) = (seq, epoch);
+            let info = self.info_mut(frame);
+            (info.seq, info.epoch) = (seq, epoch);
         }
-        let meta = self.meta_mut(frame);
-        meta.dirty |= blocks;
-        meta.valid |= blocks;
+        let info = self.info_mut(frame);
+        info.dirty |= blocks;
+        info.valid |= blocks;
         was == 0
     }
 
@@ -352,19 +352,19 @@ impl PageTable {
         again: bool,
     ) {
         let oldest = self.dirty.oldest_epoch();
-        let (store, metas, reserved) = (&self.store, &self.metas, &self.reserved);
+        let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
         let mut later = std::mem::take(&mut self.later);
         self.dirty.take(looks, out, |place| {
             let (page, seq, since) = place;
-            let meta = &metas[version(store, metas, page, seq)? as usize];
-            if meta.is(WRITING) {
+            let info = &infos[version(store, infos, page, seq)? as usize];
+            if info.is(WRITING) {
                 return None;
             }
             if !due(since) {
                 return Some(false);
             }
-            let waits = meta.epoch != oldest || meta.older != NONE || meta.is(FILLING);
-            if waits || (meta.is(FAILED) && !again) || reserved.is_closed(page) {
+            let waits = info.epoch != oldest || info.older != NONE || info.is(FILLING);
+            if waits || (info.is(FAILED) && !again) || reserved.is_closed(page) {
                 // It can be written once the older version is.
                 later.push(place);
                 return None;
@@ -377,23 +377,23 @@ impl PageTable {
 
     /// Whether a dirty page may be written back now.
     pub(super) fn may_write(&self, frame: u32) -> bool {
-        let meta = self.meta(frame);
-        meta.dirty != 0
-            && !meta.is(WRITING | FILLING)
-            && meta.older == NONE
-            && meta.epoch == self.dirty.oldest_epoch()
+        let info = self.info(frame);
+        info.dirty != 0
+            && !info.is(WRITING | FILLING)
+            && info.older == NONE
+            && info.epoch == self.dirty.oldest_epoch()
             && !self.reserved.is_closed(self.store.page(frame))
     }
 
     /// The version of a page that is dirty with this sequence number.
     pub(super) fn version(&self, page: u64, seq: u32) -> Option<u32> {
-        version(&self.store, &self.metas, page, seq)
+        version(&self.store, &self.infos, page, seq)
     }
 
     /// The oldest version of a page, which can be written first.
     pub(super) fn oldest(&self, mut frame: u32) -> u32 {
-        while self.meta(frame).older != NONE {
-            frame = self.meta(frame).older;
+        while self.info(frame).older != NONE {
+            frame = self.info(frame).older;
         }
         frame
     }
@@ -402,9 +402,9 @@ impl PageTable {
     pub(super) fn begin_write(&mut self, frame: u32, io: u32) {
         self.dirty.writing += 1;
         self.reserved.began(self.store.page(frame));
-        let meta = self.meta_mut(frame);
-        meta.flags |= WRITING;
-        meta.io = io;
+        let info = self.info_mut(frame);
+        info.flags |= WRITING;
+        info.io = io;
     }
 
     /// Records the end of a frame's write-back.
@@ -412,50 +412,50 @@ impl PageTable {
         self.store.give_back(frame, Loan::WriteBack);
         let page = self.store.page(frame);
         self.reserved.ended(page);
-        let meta = self.meta_mut(frame);
-        meta.flags &= !(WRITING | FAILED);
-        meta.flags |= if well { 0 } else { FAILED };
-        meta.io = NONE;
-        let (newer, epoch, current) = (meta.newer, meta.epoch, meta.is(CURRENT));
+        let info = self.info_mut(frame);
+        info.flags &= !(WRITING | FAILED);
+        info.flags |= if well { 0 } else { FAILED };
+        info.io = NONE;
+        let (newer, epoch, current) = (info.newer, info.epoch, info.is(CURRENT));
         self.dirty.writing -= 1;
         if well {
             return self.clean(frame);
         }
-        if !current && newer != NONE && (self.meta(newer).dirty == 0 || self.meta(newer).epoch == epoch) {
+        if !current && newer != NONE && (self.info(newer).dirty == 0 || self.info(newer).epoch == epoch) {
             // Blocks that could not be written are also in the newer version, unless it overwrote them.
-            let seq = match self.meta(newer).dirty {
+            let seq = match self.info(newer).dirty {
                 0 => self.dirty.queue(page, now),
-                _ => self.meta(newer).seq,
+                _ => self.info(newer).seq,
             };
             self.inherit(frame, newer, seq);
             return self.release(frame);
         }
         let seq = self.dirty.queue(page, now);
-        self.meta_mut(frame).seq = seq;
+        self.info_mut(frame).seq = seq;
     }
 
     /// Marks a frame as clean.
     pub(super) fn clean(&mut self, frame: u32) {
-        let meta = *self.meta(frame);
-        if meta.dirty != 0 {
-            self.dirty.remove(meta.epoch);
-            let entry = self.meta_mut(frame);
+        let info = *self.info(frame);
+        if info.dirty != 0 {
+            self.dirty.remove(info.epoch);
+            let entry = self.info_mut(frame);
             (entry.dirty, entry.seq) = (0, 0);
-            if !self.is_dirty_from(meta.newer) {
+            if !self.is_dirty_from(info.newer) {
                 self.dirty.extents.remove(self.store.page(frame));
             }
         }
-        self.meta_mut(frame).flags &= !FAILED;
-        if meta.newer != NONE {
-            let newer = self.meta_mut(meta.newer);
+        self.info_mut(frame).flags &= !FAILED;
+        if info.newer != NONE {
+            let newer = self.info_mut(info.newer);
             newer.older = NONE;
             let clean = newer.dirty == 0;
-            self.meta_mut(frame).newer = NONE;
+            self.info_mut(frame).newer = NONE;
             if clean {
-                self.replacement.ready(meta.newer);
+                self.replacement.ready(info.newer);
             }
         }
-        match meta.is(CURRENT) {
+        match info.is(CURRENT) {
             true => {
                 self.replacement.ready(frame);
                 self.freed += 1;
@@ -467,11 +467,11 @@ impl PageTable {
     /// Whether a version or a newer one of the same page is dirty.
     fn is_dirty_from(&self, mut frame: u32) -> bool {
         while frame != NONE {
-            let meta = self.meta(frame);
-            if meta.dirty != 0 {
+            let info = self.info(frame);
+            if info.dirty != 0 {
                 return true;
             }
-            frame = meta.newer;
+            frame = info.newer;
         }
         false
     }
@@ -479,7 +479,7 @@ impl PageTable {
     /// A frame that was filled or released can be evicted again.
     pub(super) fn usable(&mut self, frame: u32) {
         self.freed += 1;
-        if self.meta(frame).is(CURRENT) {
+        if self.info(frame).is(CURRENT) {
             self.replacement.ready(frame);
         }
     }
@@ -489,7 +489,7 @@ impl PageTable {
     pub(super) fn drop_page(&mut self, frame: u32) {
         self.replacement.forget(frame);
         self.store.remove(frame);
-        self.meta_mut(frame).flags = 0;
+        self.info_mut(frame).flags = 0;
         // It is no longer current, so this releases it.
         self.clean(frame);
     }
@@ -497,16 +497,16 @@ impl PageTable {
     /// Drops blocks of a dirty frame, valid or dirty; at least one other dirty block remains.
     pub(super) fn forget_blocks(&mut self, frame: u32, blocks: u8) {
         self.store.close(frame);
-        let meta = self.meta_mut(frame);
-        meta.valid &= !blocks;
-        meta.dirty &= !blocks;
+        let info = self.info_mut(frame);
+        info.valid &= !blocks;
+        info.dirty &= !blocks;
     }
 
     /// Drops the blocks of a dirty frame that are not dirty.
     pub(super) fn keep_dirty(&mut self, frame: u32) {
         self.store.close(frame);
-        let meta = self.meta_mut(frame);
-        meta.valid = meta.dirty;
+        let info = self.info_mut(frame);
+        info.valid = info.dirty;
         self.expose(frame);
     }
 
@@ -514,26 +514,26 @@ impl PageTable {
     pub(super) fn abandon(&mut self, frame: u32) {
         self.replacement.forget(frame);
         self.store.remove(frame);
-        self.metas[frame as usize] = EMPTY;
+        self.infos[frame as usize] = EMPTY;
     }
 
     /// Drops some stale entries of the order of dirty pages.
     pub(super) fn tidy(&mut self) {
-        let (store, metas) = (&self.store, &self.metas);
-        let waits = |frame: u32| !metas[frame as usize].is(WRITING);
-        self.dirty.tidy(|page, seq| version(store, metas, page, seq).is_some_and(waits));
+        let (store, infos) = (&self.store, &self.infos);
+        let waits = |frame: u32| !infos[frame as usize].is(WRITING);
+        self.dirty.tidy(|page, seq| version(store, infos, page, seq).is_some_and(waits));
     }
 }
 
 /// The version of a page that is dirty with a sequence number.
-fn version(store: &Store, metas: &[Meta], page: u64, seq: u32) -> Option<u32> {
+fn version(store: &Store, infos: &[FrameInfo], page: u64, seq: u32) -> Option<u32> {
     let mut frame = store.find(page)?;
     loop {
-        let meta = &metas[frame as usize];
-        if meta.dirty != 0 && meta.seq == seq {
+        let info = &infos[frame as usize];
+        if info.dirty != 0 && info.seq == seq {
             return Some(frame);
         }
-        frame = Some(meta.older).filter(|&older| older != NONE)?;
+        frame = Some(info.older).filter(|&older| older != NONE)?;
     }
 }
 

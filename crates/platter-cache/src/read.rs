@@ -88,23 +88,23 @@ impl Engine {
         let Some(frame) = self.find_or_fill(task, page) else {
             return Ok(Some(self.no_room(now, task)));
         };
-        let meta = *self.pages.meta(frame);
-        let marked = meta.is(MARKED);
+        let info = *self.pages.info(frame);
+        let marked = info.is(MARKED);
         if (every && !task.steps.found) || (marked && !every) {
             task.steps.found = true;
-            let busy = meta.is(FILLING);
-            self.pages.meta_mut(frame).flags = (meta.flags & !MARKED) | HELD;
+            let busy = info.is(FILLING);
+            self.pages.info_mut(frame).flags = (info.flags & !MARKED) | HELD;
             self.tell(task, &mut |policy, call, view| policy.found(call, page, busy, marked, view));
-            self.pages.meta_mut(frame).flags &= !HELD;
+            self.pages.info_mut(frame).flags &= !HELD;
         }
-        if meta.is(FILLING) {
+        if info.is(FILLING) {
             task.turn = None;
             self.count_miss(task);
             self.hold_for(task, frame);
             let key = self.io_of(frame);
             return Ok(Some(self.park(task, key)));
         }
-        if needed & !meta.valid != 0 {
+        if needed & !info.valid != 0 {
             self.count_miss(task);
             let wanted = if task.steps.bare { needed } else { u8::MAX };
             let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
@@ -160,10 +160,10 @@ impl Engine {
         if !task.steps.missed {
             self.handles.count(handle, |counters| counters.hits += 1);
         }
-        let meta = self.pages.meta_mut(frame);
-        if meta.is(AHEAD) {
-            meta.flags &= !AHEAD;
-            let by = meta.handle;
+        let info = self.pages.info_mut(frame);
+        if info.is(AHEAD) {
+            info.flags &= !AHEAD;
+            let by = info.handle;
             self.handles.count(by, |counters| counters.pages_used += 1);
         } else {
             self.pages.store.frames().touch(frame);

@@ -10,7 +10,7 @@ use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
-use platter_stack::gate::Gate;
+use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::reports::Reports;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const PATIENCE: Span = Span::from_secs(30);
 pub(super) struct Shared {
     pub(super) engine: Mutex<Engine>,
     pub(super) frames: Arc<Frames>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) gate: Arc<BarrierGate>,
     pub(super) below: Arc<dyn Backend>,
     pub(super) reports: Reports,
     pub(super) geometry: Geometry,

@@ -167,7 +167,7 @@ impl Task {
     pub(super) fn new(bio: Bio, lane: u32, own: bool, spare: Spare) -> Task {
         let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
         let (flags, deadline) = (bio.flags(), bio.deadline());
-        let barrier = flags.intersects(platter_stack::gate::BARRIER);
+        let barrier = flags.intersects(platter_stack::barrier_gate::BARRIER);
         // Operations that bypass the cache would otherwise reach the disk before pages that are cached.
         let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
         let before =

@@ -40,7 +40,7 @@ impl Engine {
             let touched = blocks(offset..offset + len);
             let mut evicted = Evicted { unused_by: None };
             let frame = match self.pages.store.find(page) {
-                Some(frame) if self.pages.meta(frame).is(FILLING) => {
+                Some(frame) if self.pages.info(frame).is(FILLING) => {
                     let key = self.io_of(frame);
                     return self.park(task, key);
                 }
@@ -50,7 +50,7 @@ impl Engine {
             };
             self.note(evicted);
             let Some(frame) = frame else { return self.no_room(now, task) };
-            self.pages.meta_mut(frame).flags &= !(AHEAD | MARKED);
+            self.pages.info_mut(frame).flags &= !(AHEAD | MARKED);
             self.pages.store.copy_in(frame, offset, &mut task.bio, len);
             self.pages.wrote(frame, touched, now);
             self.pages.expose(frame);

@@ -74,7 +74,7 @@ impl Engine {
             if self.pages.may_write(frame) {
                 batch.push(frame);
                 next = self.add_neighbours(page, &mut batch);
-            } else if !self.pages.meta(frame).is(WRITING) {
+            } else if !self.pages.info(frame).is(WRITING) {
                 self.pages.dirty.put_back(place);
             }
         }
@@ -122,10 +122,10 @@ impl Engine {
             }
             let page = self.pages.store.page(frame);
             let bytes = self.pages.bytes_of(page);
-            let meta = *self.pages.meta(frame);
-            let alone = meta.is(FAILED);
+            let info = *self.pages.info(frame);
+            let alone = info.is(FAILED);
             let mut first = true;
-            for piece in pieces(meta.dirty, meta.valid) {
+            for piece in pieces(info.dirty, info.valid) {
                 let (pos, len) = (page * PAGE + piece.start as u64, piece.end.min(bytes) - piece.start);
                 let fits = first
                     && open.as_ref().is_some_and(|open| {

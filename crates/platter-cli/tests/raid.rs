@@ -5,7 +5,7 @@ use platter::raid::{self, Array, Held, RaidError};
 use platter::registry::{self, Access};
 use platter::sim::World;
 use platter::{Device, open};
-use platter_stack::meta::{Layout, Select};
+use platter_stack::array_metadata::{Layout, Select};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

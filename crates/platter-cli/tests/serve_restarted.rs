@@ -1,7 +1,7 @@
 //! A server that is killed between a write and its flush, and its successor.
 
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
 use std::fs::File;
@@ -41,7 +41,7 @@ fn kill(mut server: Child) {
 fn connect(folder: &Path, options: NbdOptions) -> Device {
     let disk = NbdDisk::open(Uri::unix(folder.join("s"), ""), options.with_write(true)).unwrap();
     let elevator = platter_elevators::by_name("noop").map(|row| (row.make)());
-    Device::new(Arc::new(Leaf::over(Arc::new(disk), LeafSettings::default(), elevator).unwrap()))
+    Device::new(Arc::new(DiskBackend::over(Arc::new(disk), DiskSettings::default(), elevator).unwrap()))
 }
 
 /// Writes through a server that is killed before the flush, and flushes at the next one: how many flushes fail before one

@@ -5,9 +5,9 @@ use crate::callers::{Callers, open_lane};
 use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::deferred;
+use crate::disk_backend::{DiskBackend, DiskSettings};
 use crate::drivers::memory::{Memory, MemoryDisk};
 use crate::handle::Description;
-use crate::leaf::{Leaf, LeafSettings};
 use crate::submitter::Submitter;
 use crate::sync_io::CopyRules;
 use platter_block::allocation::Extent;
@@ -120,7 +120,7 @@ impl Device {
     /// use platter_disk::device::Device;
     /// use platter_disk::drivers::memory::Memory;
     /// use platter_block::disk::FnDisk;
-    /// use platter_disk::leaf::LeafSettings;
+    /// use platter_disk::disk_backend::DiskSettings;
     ///
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let memory = Memory::new(1 << 20)?;
@@ -128,7 +128,7 @@ impl Device {
     /// let disk = FnDisk::new("mine", memory.geometry(), move |_| {
     ///     Ok(Box::new(channels.channel(32)) as Box<dyn Driver>)
     /// });
-    /// let device = Device::from_disk(disk, LeafSettings::default(), None)?;
+    /// let device = Device::from_disk(disk, DiskSettings::default(), None)?;
     /// device.write_at(&[1; 512], 0)?;
     /// # Ok(())
     /// # }
@@ -138,10 +138,10 @@ impl Device {
     /// The disk cannot open a channel.
     pub fn from_disk(
         disk: impl Disk + 'static,
-        settings: LeafSettings,
+        settings: DiskSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Device, Error> {
-        Ok(Device::new(Arc::new(Leaf::new(disk, settings, elevator)?)))
+        Ok(Device::new(Arc::new(DiskBackend::new(disk, settings, elevator)?)))
     }
 
     /// A device of `size` bytes that transfers nothing.
@@ -149,7 +149,7 @@ impl Device {
     /// # Errors
     /// None at present; the signature is that of the other devices.
     pub fn null(size: u64) -> Result<Device, Error> {
-        Device::null_with(size, LeafSettings::default(), None)
+        Device::null_with(size, DiskSettings::default(), None)
     }
 
     /// [`Device::null`] with settings and an elevator.
@@ -158,7 +158,7 @@ impl Device {
     /// As for [`Device::null`].
     pub fn null_with(
         size: u64,
-        settings: LeafSettings,
+        settings: DiskSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Device, Error> {
         let limits =
@@ -176,7 +176,7 @@ impl Device {
     /// # Errors
     /// The memory cannot be allocated.
     pub fn ram(size: u64) -> Result<Device, Error> {
-        Device::ram_with(size, LeafSettings::default(), None)
+        Device::ram_with(size, DiskSettings::default(), None)
     }
 
     /// [`Device::ram`] with settings and an elevator.
@@ -185,7 +185,7 @@ impl Device {
     /// As for [`Device::ram`].
     pub fn ram_with(
         size: u64,
-        settings: LeafSettings,
+        settings: DiskSettings,
         elevator: Option<Box<dyn Elevator>>,
     ) -> Result<Device, Error> {
         let memory = Memory::new(size).map_err(|error| Error {

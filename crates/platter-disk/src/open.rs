@@ -1,8 +1,8 @@
 //! Opening files and block devices.
 
 use crate::device::Device;
+use crate::disk_backend::DiskSettings;
 use crate::drivers::{FileDisk, FileOptions};
-use crate::leaf::LeafSettings;
 use crate::sys::{Kind, OpenOptions, SysError};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
@@ -23,7 +23,7 @@ pub struct DiskOptions {
     /// Driver.
     pub file: FileOptions,
     /// Queue.
-    pub leaf: LeafSettings,
+    pub settings: DiskSettings,
     /// Elevator, if any.
     pub elevator: Option<Box<dyn Elevator>>,
 }
@@ -32,7 +32,7 @@ platter_block::setters! {
     DiskOptions {
         open, with_open: OpenOptions;
         file, with_file: FileOptions;
-        leaf, with_leaf: LeafSettings;
+        settings, with_settings: DiskSettings;
         elevator, with_elevator: Option<Box<dyn Elevator>>;
     }
 }
@@ -68,9 +68,9 @@ impl Device {
         let path = path.as_ref();
         let opened = options.open.open(path)?;
         let mut file = options.file;
-        file.depth = options.leaf.queue.depth;
+        file.depth = options.settings.queue.depth;
         let disk = FileDisk::new(opened, file)?;
-        Device::from_disk(disk, options.leaf, options.elevator)
+        Device::from_disk(disk, options.settings, options.elevator)
             .map_err(|error| SysError::new("open", path, error.to_string(), "see the limits of this system"))
     }
 }

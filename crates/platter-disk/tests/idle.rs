@@ -6,7 +6,7 @@ use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::pool::Pool;
 use platter_disk::service;
@@ -122,7 +122,7 @@ fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
     let let_go = Arc::clone(let_go);
     let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
     let disk = FnDisk::new("slow", Geometry::new(1 << 20, Limits::unlimited(512)), driver);
-    Device::from_disk(disk, LeafSettings::default(), None).unwrap()
+    Device::from_disk(disk, DiskSettings::default(), None).unwrap()
 }
 
 /// One test, so that nothing else runs in the process.

@@ -50,7 +50,7 @@
 
 use super::Kit;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::SimDisk;
 use record::{Entry, Header, SECTOR};
 use std::io::{self, ErrorKind};
@@ -111,7 +111,7 @@ impl Files {
     /// # Errors
     /// As for [`Files::mount`].
     pub fn on(disks: &[SimDisk]) -> io::Result<Files> {
-        let device = |disk: &SimDisk| Device::from_disk(disk.attach("file"), LeafSettings::default(), None);
+        let device = |disk: &SimDisk| Device::from_disk(disk.attach("file"), DiskSettings::default(), None);
         Files::mount(disks.iter().map(device).collect::<Result<_, _>>().map_err(io::Error::other)?)
     }
 

@@ -77,7 +77,7 @@
 //! - It proves nothing about loads that were not run, or cuts that were not tried.
 
 use platter_block::time::Span;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
 use platter_sim::power::Survivors;
@@ -158,7 +158,7 @@ impl Kit {
     pub fn new(seed: u64) -> Kit {
         let open: Open<Device> = Arc::new(|disks: &[SimDisk]| {
             let device = match disks {
-                [first, ..] => Device::from_disk(first.attach("kit"), LeafSettings::default(), None),
+                [first, ..] => Device::from_disk(first.attach("kit"), DiskSettings::default(), None),
                 [] => Device::null(0),
             };
             device.map_err(|error| error.to_string())

@@ -40,7 +40,7 @@ fn a_right_engine_passes_whatever_is_between_it_and_the_disk() {
     for name in std::iter::once(None).chain(rows) {
         let open = move |disks: &[SimDisk]| {
             let elevator = name.and_then(platter_elevators::by_name).map(|row| (row.make)());
-            Device::from_disk(disks[0].attach("log"), LeafSettings::default(), elevator)
+            Device::from_disk(disks[0].attach("log"), DiskSettings::default(), elevator)
         };
         let summary = Kit::new(1).open(open).run(log(true), check_log).unwrap();
         assert_eq!(summary, Summary { ios: 24, cuts: 1 + 25 * 6, ..Summary::default() }, "{name:?}");
@@ -102,7 +102,7 @@ fn two_disks_lose_power_together() {
     let opened = Arc::clone(&counted);
     let kit = Kit::new(1).disks(disk, 2).open(move |disks| {
         opened.fetch_add(disks.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        Device::from_disk(disks[1].attach("second"), LeafSettings::default(), None)
+        Device::from_disk(disks[1].attach("second"), DiskSettings::default(), None)
     });
     let failure = kit.run(log(false), check_log).unwrap_err();
     assert_eq!(failure.plan.to_string(), "io=1 lost=1/0:1+1");

@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::defect::{self, Defect};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_kit::{Failure, Kit, Outcome, Summary};
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
@@ -21,8 +21,8 @@ struct Views {
     view: Device,
 }
 
-fn leaf(disk: &SimDisk) -> Result<Arc<dyn Backend>, String> {
-    let device = Device::from_disk(disk.attach("kit"), LeafSettings::default(), None);
+fn backend(disk: &SimDisk) -> Result<Arc<dyn Backend>, String> {
+    let device = Device::from_disk(disk.attach("kit"), DiskSettings::default(), None);
     device.map(|device| Arc::clone(device.backend())).map_err(|error| error.to_string())
 }
 
@@ -116,7 +116,7 @@ type Disks = [Arc<dyn Backend>; 2];
 
 fn parts(disks: &[SimDisk]) -> Result<Disks, String> {
     let part = |disk: &SimDisk, len| {
-        platter_stack::partition::new(leaf(disk)?, 0, Some(len)).map_err(|error| error.to_string())
+        platter_stack::partition::new(backend(disk)?, 0, Some(len)).map_err(|error| error.to_string())
     };
     Ok([part(&disks[0], SIZE)?, part(&disks[1], SIZE * 2)?])
 }

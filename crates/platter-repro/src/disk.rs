@@ -3,7 +3,7 @@
 use super::ReproError;
 use platter_block::driver::Geometry;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::{SimDisk, World};
 
@@ -49,7 +49,7 @@ fn open_with(
     let choices = Choices { seed: SEED, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
     let disk = SimDisk::new(&World::new(SEED), model, None);
-    let mut settings = LeafSettings::default().with_caller_plug(false);
+    let mut settings = DiskSettings::default().with_caller_plug(false);
     settings.queue.depth = plan.depth;
     if !plan.plug {
         settings.queue.plug = None;

@@ -8,9 +8,9 @@
 //! - [`memory`], [`ring`] and [`request`]: what the guest has written, checked;
 //! - `inflight`: what the next server needs to go on.
 
+mod admission;
 mod common;
 mod disk;
-mod gate;
 mod inflight;
 mod link;
 pub mod memory;

@@ -3,7 +3,7 @@
 
 use platter_block::defect::{self, Defect};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
 use platter_serve::config::{Config, DeviceConfig, ExportConfig};
@@ -38,7 +38,7 @@ fn try_start(folder: &Path, spec: &str) -> Result<Arc<Daemon>, DaemonError> {
 fn connect(folder: &Path, options: NbdOptions) -> Device {
     let disk = NbdDisk::open(Uri::unix(folder.join("s"), "disk"), options.with_write(true)).unwrap();
     let elevator = platter_elevators::by_name("noop").map(|row| (row.make)());
-    Device::new(Arc::new(Leaf::over(Arc::new(disk), LeafSettings::default(), elevator).unwrap()))
+    Device::new(Arc::new(DiskBackend::over(Arc::new(disk), DiskSettings::default(), elevator).unwrap()))
 }
 
 fn folder() -> TempDir {

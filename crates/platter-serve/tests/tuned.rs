@@ -1,7 +1,7 @@
 //! A device is tuned through the control socket while clients write and read it: nothing is lost, and every client goes on.
 
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
 use platter_serve::config;
@@ -25,7 +25,7 @@ fn client(socket: &Path, number: u64, end: &AtomicBool, checked: &AtomicU64) {
     let disk =
         NbdDisk::open(Uri::unix(socket, "d"), NbdOptions::default().with_write(true).with_connections(2))
             .unwrap();
-    let device = Device::from_disk(disk, LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk, DiskSettings::default(), None).unwrap();
     let mut version = 0u64;
     while !end.load(Ordering::Relaxed) {
         version += 1;

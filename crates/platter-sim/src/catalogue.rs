@@ -9,8 +9,8 @@ mod describe;
 mod facts;
 mod hp_c2247a;
 mod ibm18es;
+mod notation;
 mod outlines;
-mod plain;
 mod solid;
 mod source;
 #[cfg(test)]

@@ -4,9 +4,9 @@
 //! dm-error. `concat` is a table with one row for each member.
 
 use crate::LayerError;
+use crate::distributed::{Distributed, Extent, Map, name_of};
 use crate::members;
 use crate::reports::Reports;
-use crate::spread::{Extent, Map, Spread, name_of};
 use gap::Gap;
 use platter_block::backend::{Backend, Fact};
 use platter_block::limits::{LimitSource, Limits};
@@ -132,7 +132,7 @@ pub(crate) fn build(
     below.sort_unstable_by_key(|&at| (rows[at as usize].device, rows[at as usize].offset));
     let map = Table { rows, below, limits, count };
     let atomic_write = (0..map.rows.len()).map(|at| map.atomic_write(at)).min().unwrap_or(0);
-    Ok(Arc::new(Spread {
+    Ok(Arc::new(Distributed {
         name,
         geometry: stacked.with_size(size).with_limits(stacked.limits.with_atomic_write(atomic_write)),
         map: Arc::new(map),

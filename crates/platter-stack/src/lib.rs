@@ -3,24 +3,24 @@
 
 #![deny(unsafe_code)]
 
+pub mod array_metadata;
+pub mod barrier_gate;
 pub mod concat;
 pub mod delay;
-pub mod error;
+mod distributed;
+pub mod error_injection;
 pub mod extents;
 pub mod filter;
-pub mod gate;
 #[allow(unsafe_code)]
 pub mod kit;
 pub mod limit;
 mod members;
-pub mod meta;
 pub mod partition;
 pub mod raid0;
 mod random;
 mod reader;
 pub mod reports;
 pub mod snapshot;
-mod spread;
 pub mod sync;
 #[allow(unsafe_code)]
 pub mod verify;
@@ -57,7 +57,7 @@ pub static TABLE: &[LayerType] = &[
     partition::TYPE,
     limit::TYPE,
     delay::TYPE,
-    error::TYPE,
+    error_injection::TYPE,
     verify::TYPE,
     snapshot::TYPE,
     snapshot::ORIGIN_TYPE,

@@ -3,9 +3,9 @@
 //! Consecutive chunks of a member are contiguous on it, so that a large transfer becomes one part per member,
 //! whatever the chunk size.
 
+use crate::distributed::{Distributed, name_of};
 use crate::members;
 use crate::reports::Reports;
-use crate::spread::{Spread, name_of};
 use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
@@ -120,7 +120,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
     let map = Stripes::new(shift, &shares, sizes == Sizes::ZonesOriginal);
     let limits = map.limits().unwrap_or(stacked.limits);
     let params = format!("chunk={chunk}{}", sizes.told());
-    Ok(Arc::new(Spread {
+    Ok(Arc::new(Distributed {
         name: name_of("raid0", &params, &members),
         geometry: Geometry::new(map.size(), limits).with_features(stacked.features),
         map: Arc::new(map),

@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -18,12 +18,12 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency: Span::from_secs(10), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     Arc::new(
-        Leaf::new(
+        DiskBackend::new(
             disk.attach("sim"),
-            LeafSettings::default(),
+            DiskSettings::default(),
             platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
-        .expect("a leaf"),
+        .expect("a device"),
     )
 }
 

@@ -7,7 +7,7 @@ use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -28,18 +28,18 @@ fn disk(world: &Arc<World>) -> (SimDisk, Arc<dyn Backend>) {
     let model = Ideal { size: SIZE, latency: Span::from_millis(1), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     assert!(disk.resize(SIZE / 2));
-    let leaf = Leaf::new(disk.attach("sim"), LeafSettings::default(), None).expect("a leaf");
-    (disk, Arc::new(leaf))
+    let backend = DiskBackend::new(disk.attach("sim"), DiskSettings::default(), None).expect("a device");
+    (disk, Arc::new(backend))
 }
 
 #[test]
 fn filters_pass_events_on_and_have_the_size_of_what_is_below() {
     for name in ["limit", "delay", "error", "verify"] {
         let world = World::new(1);
-        let (disk, leaf) = disk(&world);
+        let (disk, backend) = disk(&world);
         let row = platter_cache::by_name(name).expect("a layer");
         let named: &[(&str, i64)] = if name == "error" { &[("chance", 0)] } else { &[] };
-        let device = Device::new(row.make(named, vec![leaf]).expect("it can be made"));
+        let device = Device::new(row.make(named, vec![backend]).expect("it can be made"));
         let notes = Arc::new(Notes::default());
         device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
         assert_eq!(device.size(), SIZE / 2, "{name}");
@@ -71,8 +71,8 @@ fn filters_pass_events_on_and_have_the_size_of_what_is_below() {
 #[test]
 fn what_was_cut_off_a_simulated_disk_is_lost() {
     let world = World::new(1);
-    let (disk, leaf) = disk(&world);
-    let device = Device::new(leaf);
+    let (disk, backend) = disk(&world);
+    let device = Device::new(backend);
     device.write_at(&[7; 4096], SIZE / 2 - 4096).expect("room");
     assert!(!disk.resize(0) && !disk.resize(100) && !disk.resize(2 * SIZE), "sizes that it cannot have");
     assert!(disk.resize(SIZE / 4) && disk.resize(SIZE / 2));
@@ -91,10 +91,10 @@ fn layers_that_keep_their_size_report_what_is_below() {
         ("cache", &[("size", 1 << 20)], 1),
     ] {
         let world = World::new(1);
-        let (disks, leaves): (Vec<_>, Vec<_>) = (0..count).map(|_| disk(&world)).unzip();
-        let below = leaves[count - 1].name();
+        let (disks, backends): (Vec<_>, Vec<_>) = (0..count).map(|_| disk(&world)).unzip();
+        let below = backends[count - 1].name();
         let row = platter_cache::by_name(name).expect("a layer");
-        let device = Device::new(row.make(named, leaves).expect("it can be made"));
+        let device = Device::new(row.make(named, backends).expect("it can be made"));
         let size = device.size();
         let notes = Arc::new(Notes::default());
         device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
@@ -114,9 +114,9 @@ fn layers_that_keep_their_size_report_what_is_below() {
 #[test]
 fn filters_filter_to_the_new_end_of_a_disk_that_grew() {
     let world = World::new(1);
-    let (disk, leaf) = disk(&world);
+    let (disk, backend) = disk(&world);
     let row = platter_cache::by_name("error").expect("a layer");
-    let device = Device::new(row.make(&[("chance", 1_000_000)], vec![leaf]).expect("it can be made"));
+    let device = Device::new(row.make(&[("chance", 1_000_000)], vec![backend]).expect("it can be made"));
     let fails = |pos| device.read_at(&mut [0; 4096], pos).expect_err("all fail").fault.kind;
     assert_eq!(fails(0), Kind::Io);
     assert!(disk.resize(SIZE));
@@ -129,9 +129,9 @@ fn filters_filter_to_the_new_end_of_a_disk_that_grew() {
 #[test]
 fn a_filter_sees_a_bio_that_comes_to_a_disk_after_it_has_grown_again() {
     let world = World::new(1);
-    let (disk, leaf) = disk(&world);
+    let (disk, backend) = disk(&world);
     let limit = platter_cache::by_name("limit").expect("a layer");
-    let limited = limit.make(&[("depth", 1)], vec![leaf]).expect("it can be made");
+    let limited = limit.make(&[("depth", 1)], vec![backend]).expect("it can be made");
     let device = Device::new(platter_stack::verify::new(limited));
     let last = SIZE / 2 - 4096;
     device.write_at(&[1; 4096], last).expect("room");

@@ -10,7 +10,7 @@ use platter_block::fault::Fault;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -57,12 +57,12 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
     let model = Ideal { size: 16 << 20, latency: Span::from_millis(5), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     Arc::new(
-        Leaf::new(
+        DiskBackend::new(
             disk.attach("sim"),
-            LeafSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
+            DiskSettings::default().with_queue(Settings { timeout, ..Settings::default() }),
             platter_elevators::by_name(elevator).map(|row| (row.make)()),
         )
-        .expect("a leaf"),
+        .expect("a device"),
     )
 }
 

@@ -1,7 +1,7 @@
 //! Superblocks of arrays that mdadm made on a real kernel.
 
 use flate2::read::GzDecoder;
-use platter_stack::meta::md::{self, Level, NoSuperblock, Place, Superblock, Zones};
+use platter_stack::array_metadata::md::{self, Level, NoSuperblock, Place, Superblock, Zones};
 use std::io::Read;
 use std::path::Path;
 

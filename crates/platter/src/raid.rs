@@ -1,6 +1,6 @@
 //! Arrays whose members carry a description of the array: making, finding, opening and removing them.
 //!
-//! The rules are those of [`platter_stack::meta`]; here they meet devices. An array is opened by the spec
+//! The rules are those of [`platter_stack::array_metadata`]; here they meet devices. An array is opened by the spec
 //! `raid(name=NAME, DEVICE, …)` with its members in any order, or by `raid(name=NAME)`, which looks for them on
 //! all block devices of the machine ([`search`]). Arrays of Linux' md are read by `md(DEVICE, …)`.
 //!
@@ -36,7 +36,7 @@ pub use find::{Found, search};
 
 use crate::registry::{self, Access, OpenError};
 use platter_disk::device::Device;
-use platter_stack::meta::Step;
+use platter_stack::array_metadata::Step;
 
 /// Opens devices that are or will be members of an array. The caller checks their signatures: an array has
 /// one too.

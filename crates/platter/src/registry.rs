@@ -9,13 +9,13 @@
 //! ```
 
 mod default_elevator;
+mod disks;
 mod driver;
 mod elevators;
 mod error;
 mod extents;
 mod faults;
 mod layer;
-mod leaf;
 mod memory;
 mod params;
 mod queue;

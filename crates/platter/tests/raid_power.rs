@@ -1,7 +1,7 @@
 //! Making, opening and wiping arrays while the power fails at any I/O.
 
 use platter::raid::{self, Array};
-use platter::{Device, stack::meta::Select, stack::partition};
+use platter::{Device, stack::array_metadata::Select, stack::partition};
 use platter_kit::{Kit, Outcome};
 use std::sync::Arc;
 

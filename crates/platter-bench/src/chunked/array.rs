@@ -6,7 +6,7 @@ use crate::report::units;
 use platter_aio::disk::AioDisk;
 use platter_block::backend::Backend;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_stack::LayerError;
 use platter_stack::raid0::{self, Sizes};
 use std::os::unix::fs::FileTypeExt;
@@ -64,7 +64,7 @@ fn over_aio(disk: &Device) -> Result<Arc<dyn Backend>, ChunkedError> {
             "csraid-aio on {name}: POSIX aio needs a file or block device; give paths with --on"
         )));
     }
-    let settings = LeafSettings::default();
+    let settings = DiskSettings::default();
     let depth = settings.queue.depth;
     let opened = AioDisk::open(Path::new(&*name), disk.geometry(), depth);
     let opened =

@@ -8,8 +8,8 @@ use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
 use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::Memory;
-use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Pattern, Progress, TempFiles, TempSpec};
 use std::path::Path;
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 /// Opens one disk with the settings and the elevator of a rung.
 pub type OpenDisk =
-    Box<dyn Fn(LeafSettings, Option<Box<dyn Elevator>>) -> Result<Device, DmError> + Send + Sync>;
+    Box<dyn Fn(DiskSettings, Option<Box<dyn Elevator>>) -> Result<Device, DmError> + Send + Sync>;
 
 /// Disks of one kind, one for each worker.
 pub struct Disks {
@@ -61,8 +61,8 @@ impl Disks {
             _ => error.into(),
         })?;
         let open = files.paths().into_iter().map(|path| {
-            let open: OpenDisk = Box::new(move |leaf, elevator| {
-                let options = DiskOptions::default().with_leaf(leaf).with_elevator(elevator);
+            let open: OpenDisk = Box::new(move |settings, elevator| {
+                let options = DiskOptions::default().with_settings(settings).with_elevator(elevator);
                 Ok(Device::open(&path, options)?)
             });
             open
@@ -88,7 +88,7 @@ impl Disks {
 
     /// Opens all disks on a rung.
     pub(super) fn open(&self, row: &Rung) -> Result<Vec<Ladder>, DmError> {
-        let open = |disk: &OpenDisk| Ladder::open(row.switches, LeafSettings::default(), disk);
+        let open = |disk: &OpenDisk| Ladder::open(row.switches, DiskSettings::default(), disk);
         self.open.iter().map(open).collect()
     }
 }
@@ -107,7 +107,7 @@ pub fn ram_disk(size: u64, number: usize) -> Result<OpenDisk, DmError> {
         let disk = FnDisk::new("ram", memory.geometry(), channel).with_driver_name("ram");
         Ok(Device::from_disk(disk, settings, elevator)?)
     });
-    let device = open(LeafSettings::default(), None)?;
+    let device = open(DiskSettings::default(), None)?;
     let mut contents = vec![0; FILL.min(size) as usize];
     for at in (0..size).step_by(contents.len().max(1)) {
         let part = &mut contents[..FILL.min(size - at) as usize];

@@ -94,37 +94,37 @@ type Shared = Arc<Mutex<Output>>;
 /// Traces the queues of devices from [`start`](Tracer::start) to [`finish`](Tracer::finish).
 pub struct Tracer {
     output: Shared,
-    leaves: Vec<Arc<dyn Backend>>,
+    disks: Vec<Arc<dyn Backend>>,
 }
 
 impl Tracer {
     /// Sends the events of all queues below `devices` to `to`: of lanes that are opened from now on.
     pub fn start(devices: &[Device], format: Format, to: Box<dyn Write + Send>) -> Self {
         let output = Arc::new(Mutex::new(Output { to, format, error: None }));
-        let mut leaves = Vec::new();
+        let mut disks = Vec::new();
         let mut stack: Vec<Arc<dyn Backend>> =
             devices.iter().rev().map(|d| Arc::clone(d.backend())).collect();
         while let Some(backend) = stack.pop() {
             let below = backend.below();
             if below.is_empty() {
-                leaves.push(backend);
+                disks.push(backend);
             }
             stack.extend(below.into_iter().rev());
         }
         let origin = devices.first().map_or_else(clock::now, |device| device.clock().now());
         lock(&output).begin();
-        for (device, leaf) in leaves.iter().enumerate() {
+        for (device, backend) in disks.iter().enumerate() {
             let device = device as u32;
-            lock(&output).name(device, &leaf.name());
+            lock(&output).name(device, &backend.name());
             let queues = AtomicU32::new(0);
-            let (output, simulated) = (Arc::clone(&output), leaf.clock().is_some());
-            leaf.trace(Some(Arc::new(move || {
+            let (output, simulated) = (Arc::clone(&output), backend.clock().is_some());
+            backend.trace(Some(Arc::new(move || {
                 let queue = queues.fetch_add(1, Relaxed);
                 let output = Arc::clone(&output);
                 Box::new(QueueSink { output, simulated, origin, device, queue, sequence: 0 }) as Box<dyn Sink>
             })));
         }
-        Self { output, leaves }
+        Self { output, disks }
     }
 
     /// Stops tracing and writes the remaining events.
@@ -132,8 +132,8 @@ impl Tracer {
     /// # Errors
     /// The first write that failed; later events are missing.
     pub fn finish(self) -> io::Result<()> {
-        for leaf in &self.leaves {
-            leaf.trace(None);
+        for backend in &self.disks {
+            backend.trace(None);
         }
         let mut output = lock(&self.output);
         match output.error.take() {

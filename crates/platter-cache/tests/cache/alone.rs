@@ -7,7 +7,7 @@ use platter_cache::Settings;
 use platter_cache::readahead::by_name;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
@@ -22,7 +22,7 @@ fn device() -> (Arc<World>, Device) {
     let (disk, _) = rig::disk(&world, ideal, None);
     platter_repro::policies::register_readahead();
     let settings = Settings { readahead: by_name("2.6.6+lock").unwrap(), ..small(32) };
-    (world, rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings))
+    (world, rig::cached(rig::backend(&disk, DiskSettings::default()), &settings))
 }
 
 /// Begins to read a page.

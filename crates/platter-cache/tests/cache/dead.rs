@@ -7,7 +7,7 @@ use platter_block::resident::PAGE;
 use platter_block::time::Span;
 use platter_cache::Settings;
 use platter_disk::channel::Channel;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::power::Survivors;
@@ -58,10 +58,10 @@ fn live(seed: u64) {
     let latency = Span::from_micros(rng.pick(&[1, 100, 3000]));
     let ideal = Ideal { size: SIZE, latency, depth: 8, write_cache: rng.below(2) == 0 };
     let disks: Vec<_> = (0..count).map(|_| rig::disk(&world, ideal, None)).collect();
-    let leaf = |(disk, _): &(SimDisk, _)| rig::leaf(disk, LeafSettings::default());
+    let backend = |(disk, _): &(SimDisk, _)| rig::backend(disk, DiskSettings::default());
     let below = match &disks[..] {
-        [only] => leaf(only),
-        several => raid0::new(several.iter().map(leaf).collect(), 16384, Sizes::Zones).unwrap(),
+        [only] => backend(only),
+        several => raid0::new(several.iter().map(backend).collect(), 16384, Sizes::Zones).unwrap(),
     };
     let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (100, 100)]);
     let settings = Settings {
@@ -103,7 +103,7 @@ fn writers_hear_of_errors_although_write_back_never_rests() {
         let ideal = Ideal { size: SIZE, latency: Span::from_millis(3), depth: 1, write_cache: true };
         let (disk, _) = rig::disk(&world, ideal, None);
         let settings = Settings { background: 0, dirty: 1, interval: Span::from_millis(1), ..rig::small(64) };
-        let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings);
+        let device = rig::cached(rig::backend(&disk, DiskSettings::default()), &settings);
         let mut dead = Dead { world, channel: device.channel(256).unwrap(), done: Vec::new(), failed: 0 };
         disk.set_faults(Some(FaultPlan { write_error_chance: 1_000_000, ..FaultPlan::default() }));
         // Parts of pages, so that each page is an I/O.

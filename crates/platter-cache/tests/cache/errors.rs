@@ -10,12 +10,12 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::time::Span;
 use platter_cache::Write;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::World;
 use platter_sim::fault::{BadSectors, FaultPlan};
 use platter_sim::ideal::Ideal;
-use platter_stack::error::{self, Plan};
+use platter_stack::error_injection::{self, Plan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -27,7 +27,7 @@ fn ram() -> Arc<dyn Backend> {
 
 fn failing(below: &Arc<dyn Backend>, op: Op, times: u64, errno: i32) -> Arc<dyn Backend> {
     let plan = Plan { op: Some(op), range: (0, u64::MAX), chance: 1_000_000, nth: 0, times, errno };
-    error::new(Arc::clone(below), plan, 1).unwrap()
+    error_injection::new(Arc::clone(below), plan, 1).unwrap()
 }
 
 fn errno(result: Result<(), Error>) -> u16 {
@@ -84,7 +84,7 @@ fn bad_sectors(reads: bool, sectors: std::ops::Range<u64>, write: Write) -> Devi
     let plan = FaultPlan { bad, ..FaultPlan::default() };
     let (disk, _) = rig::disk(&World::new(1), ideal, Some(plan));
     let settings = platter_cache::Settings { write, window: 131_072, ..small(128) };
-    rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings)
+    rig::cached(rig::backend(&disk, DiskSettings::default()), &settings)
 }
 
 #[test]
@@ -165,9 +165,9 @@ fn timeouts_of_fills_and_of_write_backs_end() {
     let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 8, write_cache: false };
     let world = World::new(1);
     let (disk, _) = rig::disk(&world, ideal, None);
-    let mut settings = LeafSettings::default();
+    let mut settings = DiskSettings::default();
     settings.queue.timeout = Some(Span::from_millis(10));
-    let device = rig::cached(rig::leaf(&disk, settings), &small(32));
+    let device = rig::cached(rig::backend(&disk, settings), &small(32));
     let mut page = [0; 4096];
     device.write_at(&[5; 4096], 0).unwrap();
     device.write_at(&[6; 512], 65536).unwrap();

@@ -12,8 +12,8 @@ use platter_cache::readahead;
 use platter_cache::{Settings, Write};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::handle::{Handle, PageRef};
-use platter_disk::leaf::LeafSettings;
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::oracle::{Oracle, Outcome, Submission};
@@ -44,7 +44,7 @@ pub(crate) struct Life {
     supply: Supply,
     disk: SimDisk,
     settings: Settings,
-    leaf: LeafSettings,
+    disk_settings: DiskSettings,
     channels: usize,
     trouble: Trouble,
     workload: Workload,
@@ -113,10 +113,10 @@ impl Life {
         let plan = faults(&mut rng, trouble);
         let (disk, supply) = rig::disk(&world, ideal, plan);
         let settings = settings(&mut rng);
-        let mut leaf = LeafSettings::default();
-        leaf.queue.depth = rng.pick(&[1, 2, 32]);
+        let mut disk_settings = DiskSettings::default();
+        disk_settings.queue.depth = rng.pick(&[1, 2, 32]);
         if trouble.timeouts {
-            leaf.queue.timeout = Some(Span::from_millis(rng.pick(&[10, 100])));
+            disk_settings.queue.timeout = Some(Span::from_millis(rng.pick(&[10, 100])));
         }
         let workload = Workload::new(&mut rng, ideal.size / SECTOR as u64);
         let channels = rng.pick(&[1, 1, 2, 3]);
@@ -127,7 +127,7 @@ impl Life {
             supply,
             disk,
             settings,
-            leaf,
+            disk_settings,
             channels,
             trouble,
             workload,
@@ -138,7 +138,7 @@ impl Life {
 
     /// The setup of the life, and all its operations.
     pub(crate) fn story(&self) -> String {
-        let (settings, leaf) = (&self.settings, &self.leaf.queue);
+        let (settings, disk_settings) = (&self.settings, &self.disk_settings.queue);
         let head = format!(
             "{} pages, {:?}, {} window {}, background {} dirty {}, expire {:?} interval {:?}, depth {}, {:?}, disk {:?}",
             settings.size / PAGE,
@@ -149,7 +149,7 @@ impl Life {
             settings.dirty,
             settings.expire,
             settings.interval,
-            leaf.depth,
+            disk_settings.depth,
             self.trouble,
             self.disk.geometry(),
         );
@@ -171,7 +171,7 @@ impl Life {
     pub(crate) fn run(&mut self) -> Result<(), Finding> {
         let sessions = if self.trouble.cuts { 3 } else { 1 };
         for session in 0..=sessions {
-            let device = rig::cached(rig::leaf(&self.disk, self.leaf.clone()), &self.settings);
+            let device = rig::cached(rig::backend(&self.disk, self.disk_settings.clone()), &self.settings);
             let handles: Vec<Handle> = (0..2).map(|_| device.handle()).collect();
             let survivors = Survivors::Seeded(self.rng.bits());
             if session == sessions {

@@ -8,7 +8,7 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
@@ -35,12 +35,12 @@ impl Rig {
         let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 64, write_cache: false };
         let world = World::new(1);
         let (disk, _) = rig::disk(&world, ideal, None);
-        let mut settings = LeafSettings::default();
+        let mut settings = DiskSettings::default();
         settings.queue.timeout = Some(Span::from_millis(10));
         // The disk does not cancel a command that is stuck.
         let channels = disk.clone();
-        let leaf = rig::leaf_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
-        let device = rig::cached(leaf, &small(32));
+        let backend = rig::backend_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
+        let device = rig::cached(backend, &small(32));
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }
     }

@@ -5,7 +5,7 @@ use crate::stamp::{self, SECTOR};
 use platter_block::bio::Flags;
 use platter_block::time::Span;
 use platter_cache::Settings;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
@@ -43,7 +43,7 @@ fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
             Ideal { size: SECTORS * 512, latency: Span::from_micros(10), depth: 8, write_cache: false };
         let (disk, supply) = rig::disk(&world, ideal, None);
         let settings = Settings { background: 10, dirty: 60, ..small(20) };
-        let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings);
+        let device = rig::cached(rig::backend(&disk, DiskSettings::default()), &settings);
         let mut rng = Rng::new(seed);
         supply.cut_after(rng.below(50), Survivors::Seeded(seed));
         let places = places(seed);
@@ -62,7 +62,7 @@ fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
         drop(device);
         supply.restore();
         let mut data = vec![0; (SECTORS * 512) as usize];
-        rig::cached(rig::leaf(&disk, LeafSettings::default()), &small(20)).read_at(&mut data, 0).unwrap();
+        rig::cached(rig::backend(&disk, DiskSettings::default()), &small(20)).read_at(&mut data, 0).unwrap();
         let found = stamp::versions(&data, 0);
         let newest = found.iter().copied().max().unwrap_or(0);
         seen += u64::from(newest > 6);
@@ -87,7 +87,7 @@ fn zeroes_written_behind_a_soft_barrier_reach_the_disk_after_what_is_before_it()
             Ideal { size: SECTORS * 512, latency: Span::from_micros(10), depth: 8, write_cache: false };
         let (disk, supply) = rig::disk(&world, ideal, None);
         let settings = Settings { background: 90, dirty: 95, ..small(20) };
-        let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), &settings);
+        let device = rig::cached(rig::backend(&disk, DiskSettings::default()), &settings);
         device.write_at(&[9; 4096], 16384).unwrap();
         device.flush().unwrap();
         device.write_at(&[1; 4096], 0).unwrap();
@@ -97,7 +97,7 @@ fn zeroes_written_behind_a_soft_barrier_reach_the_disk_after_what_is_before_it()
         supply.cut(world.clock().now(), Survivors::None);
         drop(device);
         supply.restore();
-        let below = rig::cached(rig::leaf(&disk, LeafSettings::default()), &small(20));
+        let below = rig::cached(rig::backend(&disk, DiskSettings::default()), &small(20));
         let first = |pos: u64| {
             let mut byte = [0; 512];
             below.read_at(&mut byte, pos).unwrap();

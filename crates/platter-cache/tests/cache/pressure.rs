@@ -6,7 +6,7 @@ use platter_block::time::{Span, Time};
 use platter_cache::Settings;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
 use platter_sim::rng::Rng;
@@ -19,9 +19,9 @@ fn over(depth: u32, settings: &Settings) -> (Arc<World>, Device) {
     let ideal = Ideal { size: 256 * MIB, latency: Span::from_micros(100), depth, write_cache: false };
     let world = World::new(1);
     let (disk, _) = rig::disk(&world, ideal, None);
-    let mut leaf = LeafSettings::default();
-    leaf.queue.depth = depth;
-    (world, rig::cached(rig::leaf(&disk, leaf), settings))
+    let mut disk_settings = DiskSettings::default();
+    disk_settings.queue.depth = depth;
+    (world, rig::cached(rig::backend(&disk, disk_settings), settings))
 }
 
 fn fact(device: &Device, name: &str) -> u64 {

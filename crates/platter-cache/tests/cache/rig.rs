@@ -6,7 +6,7 @@ use platter_block::driver::Driver;
 use platter_block::time::Span;
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -22,21 +22,21 @@ pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) 
 }
 
 /// A simulated disk as a device.
-pub(crate) fn leaf(disk: &SimDisk, settings: LeafSettings) -> Arc<dyn Backend> {
-    Arc::new(Leaf::new(disk.attach("sim"), settings, None).unwrap())
+pub(crate) fn backend(disk: &SimDisk, settings: DiskSettings) -> Arc<dyn Backend> {
+    Arc::new(DiskBackend::new(disk.attach("sim"), settings, None).unwrap())
 }
 
-/// As `leaf`, with drivers of the test.
-pub(crate) fn leaf_by(
+/// As `backend`, with drivers of the test.
+pub(crate) fn backend_by(
     disk: &SimDisk,
-    settings: LeafSettings,
+    settings: DiskSettings,
     driver: impl Fn() -> Box<dyn Driver> + Send + Sync + 'static,
 ) -> Arc<dyn Backend> {
     let mut settings = settings;
     settings.queue.depth = settings.queue.depth.min(disk.depth());
     let clock = Arc::clone(disk.world().clock());
     let disk = FnDisk::new("sim", disk.geometry(), move |_| Ok(driver())).with_clock(clock);
-    Arc::new(Leaf::new(disk, settings, None).unwrap())
+    Arc::new(DiskBackend::new(disk, settings, None).unwrap())
 }
 
 /// A cache over it.

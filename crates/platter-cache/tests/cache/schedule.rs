@@ -6,7 +6,7 @@ use platter_block::time::Span;
 use platter_cache::Settings;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Rig {
         let world = World::new(1);
         let ideal = Ideal { size: 32 << 20, latency: Span::from_millis(10), depth: 32, write_cache: false };
         let (disk, _) = rig::disk(&world, ideal, None);
-        let device = rig::cached(rig::leaf(&disk, LeafSettings::default()), settings);
+        let device = rig::cached(rig::backend(&disk, DiskSettings::default()), settings);
         let channel = device.channel(8).unwrap();
         Rig { world, device, channel }
     }

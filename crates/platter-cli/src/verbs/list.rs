@@ -19,7 +19,7 @@ Examples:
 
 JSON: a list of objects with `name`, `summary` and `params`, a list of {name, kind, default, help}; \
 default is null where there is none. Devices and layers also have `example`, drivers `medium`, \
-`since` and `durability`, readahead policies `source`, devices `shape` (leaf or layer).")]
+`since` and `durability`, readahead policies `source`, devices `shape` (disk or layer).")]
 pub(crate) struct List {
     /// What to list
     what: What,
@@ -119,7 +119,7 @@ fn devices(wanted: impl Fn(&registry::DeviceType) -> bool) -> Vec<Entry> {
         summary: row.summary.to_owned(),
         params: row.params().map(of_spec).collect(),
         more: vec![
-            ("shape", (if row.shape == registry::Shape::Leaf { "leaf" } else { "layer" }).to_owned()),
+            ("shape", (if row.shape == registry::Shape::Disk { "disk" } else { "layer" }).to_owned()),
             ("example", row.example.clone()),
         ],
     };

@@ -45,7 +45,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
         "opening a file chooses a driver, whose probe needs the options of the file",
     ),
     (
-        &["crates/platter-disk/src/leaf/lane.rs", "crates/platter-disk/src/leaf/listen.rs"],
+        &["crates/platter-disk/src/disk_backend/lane.rs", "crates/platter-disk/src/disk_backend/listen.rs"],
         "a lane stands in the list of lanes that sleep, and the list's entries wake the lane",
     ),
     (
@@ -98,8 +98,8 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
         "the handle that programs hold; each file has one way to call",
     ),
     (
-        "crates/platter-disk/src/leaf/lane.rs",
-        "LeafLane",
+        "crates/platter-disk/src/disk_backend/lane.rs",
+        "DiskLane",
         6,
         "the common case stands in one file; what is rare has files of its own",
     ),

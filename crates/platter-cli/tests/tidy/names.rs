@@ -22,7 +22,7 @@ fn quoted(page: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// Whether a quotation is the name of a type or function, or a path to one: `Queue::submit`, `now()`, `LeafLane`.
+/// Whether a quotation is the name of a type or function, or a path to one: `Queue::submit`, `now()`, `DiskLane`.
 fn is_name(text: &str) -> bool {
     let plain = text.trim_end_matches("()");
     let parts: Vec<&str> = plain.split("::").collect();

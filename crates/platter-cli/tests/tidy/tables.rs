@@ -45,7 +45,7 @@ fn params<'a>(page: &mut String, params: impl IntoIterator<Item = &'a Argument>)
 /// Whether all disks have these parameters. (A constant table need not have one address.)
 fn is_shared(table: &[Argument]) -> bool {
     let names = |table: &[Argument]| table.iter().map(|param| param.name).collect::<Vec<_>>();
-    let mut disks = registry::table().into_iter().filter(|row| row.shape == Shape::Leaf);
+    let mut disks = registry::table().into_iter().filter(|row| row.shape == Shape::Disk);
     disks.all(|row| row.tables.iter().any(|other| names(other) == names(table)))
 }
 
@@ -136,7 +136,7 @@ fn simulated(page: &mut String) {
 fn page() -> String {
     let mut page = String::from(HEAD);
     page.push_str("\n## Disks\n");
-    devices(&mut page, Shape::Leaf);
+    devices(&mut page, Shape::Disk);
     page.push_str("\n## Settings that all disks share\n");
     shared(&mut page);
     page.push_str("\n## Simulated disks and buses\n\nDisks for `sim(NAME)`, and what `bus=` names.\n");

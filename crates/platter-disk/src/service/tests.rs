@@ -1,6 +1,6 @@
 use super::*;
 use crate::device::Device;
-use crate::leaf::LeafSettings;
+use crate::disk_backend::DiskSettings;
 use crate::sync::TAKEN;
 use crate::wake::EventFd;
 use platter_block::disk::FnDisk;
@@ -61,7 +61,7 @@ fn slow() -> (Device, Arc<Shared>) {
     };
     let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
     let device =
-        Device::from_disk(FnDisk::new("slow", geometry, channel), LeafSettings::default(), None).unwrap();
+        Device::from_disk(FnDisk::new("slow", geometry, channel), DiskSettings::default(), None).unwrap();
     (device, shared)
 }
 

@@ -6,7 +6,7 @@ use crate::bounce::Bouncer;
 use crate::byte_range::ByteRange;
 use crate::callers::relieve;
 use crate::clock::Clock;
-use crate::leaf::NO_CHANNEL;
+use crate::disk_backend::NO_CHANNEL;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;

@@ -5,9 +5,9 @@ use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 
 pub(crate) const SIZE: u64 = 4 << 20;
@@ -74,7 +74,7 @@ impl Driver for Flawed {
 fn flawed() -> Device {
     let memory = Memory::new(SIZE).unwrap();
     let limits = Limits::unlimited(512).with_max_transfer(64 << 10).with_memory_align(512);
-    let settings = LeafSettings::default();
+    let settings = DiskSettings::default();
     let depth = settings.queue.depth;
     let disk = FnDisk::new("flawed", Geometry::new(SIZE, limits), move |_| {
         Ok(Box::new(Flawed(memory.channel(depth), Vec::with_capacity(depth as usize))))

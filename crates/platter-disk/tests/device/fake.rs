@@ -9,8 +9,8 @@ use platter_block::limits::Limits;
 use platter_block::queue::Settings;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::LeafSettings;
 use platter_elevators::by_name;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -95,7 +95,7 @@ impl Fake {
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
         let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
         let settings =
-            LeafSettings::default().with_queue(queue).with_bounce(options.bounce).with_lanes(options.lanes);
+            DiskSettings::default().with_queue(queue).with_bounce(options.bounce).with_lanes(options.lanes);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         fake.state().size = Some(options.size);
         let disk = FakeDisk { fake: Arc::clone(&fake), options };

@@ -2,8 +2,8 @@
 
 use platter_block::elevator::Elevator;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use std::path::Path;
 use tempfile::NamedTempFile;
@@ -56,7 +56,7 @@ pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTe
 /// Runs a test on a zero-filled device of every kind that stores data, with every elevator.
 pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     for elevator in elevators() {
-        let ram = Device::ram_with(SIZE, LeafSettings::default(), make(elevator)).unwrap();
+        let ram = Device::ram_with(SIZE, DiskSettings::default(), make(elevator)).unwrap();
         test(&format!("ram {elevator}"), &ram);
     }
     on_files(&elevators(), |name, device, _| test(name, device));

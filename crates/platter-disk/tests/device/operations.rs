@@ -8,8 +8,8 @@ use platter_block::driver::Features;
 use platter_block::fault::{Error, Kind};
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::future::Io;
-use platter_disk::leaf::LeafSettings;
 use platter_disk::sync_io::IoOptions;
 
 const STEP: u64 = 16 << 10;
@@ -17,7 +17,7 @@ const STEP: u64 = 16 << 10;
 /// Runs a test on a device of every kind, on files with few elevators: each flush of a file takes milliseconds.
 fn on_each(test: impl Fn(&str, &Device)) {
     for elevator in elevators() {
-        let ram = Device::ram_with(SIZE, LeafSettings::default(), make(elevator)).unwrap();
+        let ram = Device::ram_with(SIZE, DiskSettings::default(), make(elevator)).unwrap();
         test(&format!("ram {elevator}"), &ram);
     }
     on_files(&["none", "deadline"], |name, device, _| test(name, device));

@@ -6,26 +6,26 @@ mod sync;
 mod wake;
 
 #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
-#[path = "../../src/leaf/doubts.rs"]
+#[path = "../../src/disk_backend/doubts.rs"]
 mod doubts;
 #[allow(dead_code, reason = "as above")]
-#[path = "../../src/leaf/gate.rs"]
+#[path = "../../src/disk_backend/gate.rs"]
 mod gate;
 #[path = "../../src/lane_pool.rs"]
 mod lane_pool;
-#[path = "../../src/leaf/mailbox.rs"]
+#[path = "../../src/disk_backend/mailbox.rs"]
 mod mailbox;
-#[path = "../../src/leaf/parker.rs"]
+#[path = "../../src/disk_backend/parker.rs"]
 mod parker;
-#[path = "../../src/leaf/poller.rs"]
+#[path = "../../src/disk_backend/poller.rs"]
 mod poller;
 #[path = "../../src/future/reply.rs"]
 mod reply;
-#[path = "../../src/leaf/runner.rs"]
+#[path = "../../src/disk_backend/runner.rs"]
 mod runner;
 #[path = "../../src/drivers/tally.rs"]
 mod tally;
-#[path = "../../src/leaf/tokens.rs"]
+#[path = "../../src/disk_backend/tokens.rs"]
 mod tokens;
 
 mod models;

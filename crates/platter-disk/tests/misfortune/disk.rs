@@ -12,7 +12,7 @@ use platter_block::segment::Segment;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_elevators::by_name;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -113,7 +113,7 @@ impl Disk {
         let clock = options.simulated.then(|| Arc::clone(&disk.clock));
         let channels = FnDisk::new("disk", geometry, move |_| channels.channel()).with_clock(clock);
         let settings =
-            LeafSettings::default().with_queue(options.queue).with_caller_plug(options.caller_plug);
+            DiskSettings::default().with_queue(options.queue).with_caller_plug(options.caller_plug);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         let device = Device::from_disk(channels, settings, elevator).unwrap();
         (disk, device)

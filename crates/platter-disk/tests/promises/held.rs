@@ -11,7 +11,7 @@ use platter_block::queue::Settings;
 use platter_block::segment::Segment;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ impl Disk {
             };
             Ok(Box::new(Channel { disk: disk.clone(), number }) as _)
         });
-        Device::from_disk(disk, LeafSettings::default().with_queue(settings), elevator)
+        Device::from_disk(disk, DiskSettings::default().with_queue(settings), elevator)
             .expect("a channel can be had")
     }
 }

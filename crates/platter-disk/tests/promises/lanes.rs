@@ -7,9 +7,9 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::LeafSettings;
 use platter_disk::open::DiskOptions;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::process::Command;
@@ -80,7 +80,7 @@ fn disk(room: &Arc<Room>, lanes: Option<u32>, clock: Option<&Arc<VirtualClock>>)
         Ok(Box::new(Channel { memory: memory.channel(128), room: Arc::clone(&room) }) as Box<dyn Driver>)
     })
     .with_clock(clock.cloned());
-    Device::from_disk(disk, LeafSettings::default().with_lanes(lanes), None).expect("a leaf")
+    Device::from_disk(disk, DiskSettings::default().with_lanes(lanes), None).expect("a device")
 }
 
 /// Calls the device from `threads` threads at the same time, `calls` times each.

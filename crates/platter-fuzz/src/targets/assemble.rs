@@ -8,8 +8,8 @@ use crate::run::{Target, Verdict, check_message};
 use platter::raid::{self, Held, RaidError};
 use platter_block::planted::Planted;
 use platter_disk::device::Device;
-use platter_stack::meta::md::{Place, SUPERBLOCK_BYTES};
-use platter_stack::meta::{
+use platter_stack::array_metadata::md::{Place, SUPERBLOCK_BYTES};
+use platter_stack::array_metadata::{
     Layout, NewArray, RECORD_BYTES, SLOTS, Select, Slots, Step, Uuid, commit_plan, create_plan,
 };
 use std::sync::Arc;

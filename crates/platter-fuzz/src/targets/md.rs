@@ -5,7 +5,7 @@ use crate::bytes::{self, u32_at};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
 use platter_block::planted::Planted;
-use platter_stack::meta::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES};
+use platter_stack::array_metadata::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES};
 
 pub(super) const TARGET: Target = Target {
     name: "md",

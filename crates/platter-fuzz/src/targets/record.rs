@@ -5,7 +5,7 @@ use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
 use platter_block::planted::Planted;
-use platter_stack::meta::{
+use platter_stack::array_metadata::{
     Candidate, Damage, Layout, NewArray, RECORD_BYTES, Record, Select, Slots, Step, Uuid, assemble,
     commit_plan, wipe_plan,
 };
@@ -69,7 +69,7 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
 fn carry_out(steps: &[Step], slots: &mut [[Vec<u8>; 2]]) -> Result<(), String> {
     for step in steps {
         if let Step::Write { device, offset, bytes } = step {
-            let slot = platter_stack::meta::SLOTS.iter().position(|at| at == offset);
+            let slot = platter_stack::array_metadata::SLOTS.iter().position(|at| at == offset);
             let place = slot.and_then(|slot| slots.get_mut(*device)?.get_mut(slot));
             *place.ok_or_else(|| format!("a write at {offset} of device {device}"))? = bytes.clone();
         }

@@ -12,7 +12,7 @@ use platter_block::params::Unit;
 use platter_block::planted::Planted;
 use platter_kit::Plan;
 use platter_sim::power::Lost;
-use platter_stack::meta::Uuid;
+use platter_stack::array_metadata::Uuid;
 use std::fmt::Display;
 
 pub(super) const TARGET: Target = Target {

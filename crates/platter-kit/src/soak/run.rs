@@ -11,9 +11,9 @@ use platter_block::elevator::{Elevator, Noop};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskBackend;
 use platter_disk::future::Io;
 use platter_disk::handle::Handle;
-use platter_disk::leaf::Leaf;
 use platter_sim::fault::Injected;
 use platter_sim::medium::Medium;
 use platter_sim::oracle::Oracle;
@@ -198,27 +198,27 @@ impl<'a> Run<'a> {
     /// Opens the device on its disks.
     fn open(&mut self) -> Result<(), Finding> {
         self.restore_disks();
-        let leaf = |(at, plan): (usize, &super::plan::DiskPlan)| {
+        let backend = |(at, plan): (usize, &super::plan::DiskPlan)| {
             let disk = &self.disks[at];
             let elevator = self.elevator(plan.elevator.as_ref());
             let disk = disk.attach(&format!("disk{at}"));
-            let leaf = Leaf::new(disk, plan.settings.clone(), elevator)
+            let backend = DiskBackend::new(disk, plan.settings.clone(), elevator)
                 .map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
-            Ok(Arc::new(leaf) as Arc<dyn Backend>)
+            Ok(Arc::new(backend) as Arc<dyn Backend>)
         };
-        let leaves: Vec<_> = self
+        let disks: Vec<_> = self
             .plan
             .disks
             .iter()
             .enumerate()
-            .map(leaf)
+            .map(backend)
             .collect::<Result<_, String>>()
             .map_err(Finding::setup)?;
-        let device = Device::new(self.plan.stack.build(&leaves).map_err(Finding::setup)?);
-        let map = (0..device.size() / 512).map(|sector| place(device.backend(), &leaves, sector)).collect();
+        let device = Device::new(self.plan.stack.build(&disks).map_err(Finding::setup)?);
+        let map = (0..device.size() / 512).map(|sector| place(device.backend(), &disks, sector)).collect();
         self.opens += 1;
-        let mut ears: Vec<_> = (0..leaves.len()).map(|at| self.sizes.ear(Some(at))).collect();
-        leaves.iter().zip(&ears).for_each(|(leaf, ear)| leaf.watch(resize::watcher(ear)));
+        let mut ears: Vec<_> = (0..disks.len()).map(|at| self.sizes.ear(Some(at))).collect();
+        disks.iter().zip(&ears).for_each(|(backend, ear)| backend.watch(resize::watcher(ear)));
         ears.push(self.sizes.ear(None));
         ears.last().into_iter().for_each(|ear| device.watch(resize::watcher(ear)));
         ask_when_freed(self.plan.features.has(Feature::Destructors).then(|| device.backend()));
@@ -399,12 +399,12 @@ impl<'a> Run<'a> {
 }
 
 /// Which disk has a sector of a device, and where.
-fn place(device: &Arc<dyn Backend>, leaves: &[Arc<dyn Backend>], sector: u64) -> (usize, u64) {
+fn place(device: &Arc<dyn Backend>, disks: &[Arc<dyn Backend>], sector: u64) -> (usize, u64) {
     let (mut device, mut pos) = (Arc::clone(device), sector * 512);
     while let Some((number, below)) = device.locate(pos) {
         let next = device.below().swap_remove(number);
         (device, pos) = (next, below);
     }
-    let is = |leaf: &Arc<dyn Backend>| Arc::as_ptr(leaf).addr() == Arc::as_ptr(&device).addr();
-    (leaves.iter().position(is).unwrap_or(usize::MAX), pos / 512)
+    let is = |backend: &Arc<dyn Backend>| Arc::as_ptr(backend).addr() == Arc::as_ptr(&device).addr();
+    (disks.iter().position(is).unwrap_or(usize::MAX), pos / 512)
 }

@@ -4,7 +4,7 @@ use platter_block::elevator::{Elevator, Noop};
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::{NbdDisk, NbdError, NbdOptions};
 use platter_remote::nbd::uri::Uri;
 use platter_remote::nbd::wire::{
@@ -216,9 +216,9 @@ pub(crate) fn options() -> NbdOptions {
 pub(crate) fn open(uri: Uri, options: NbdOptions, timeout: Option<Span>) -> Result<Device, NbdError> {
     let disk = NbdDisk::open(uri, options)?;
     let queue = Settings { timeout, ..Settings::default() };
-    let settings = LeafSettings::default().with_queue(queue);
+    let settings = DiskSettings::default().with_queue(queue);
     let noop: Box<dyn Elevator> = Box::new(Noop::default());
-    Ok(Device::new(Arc::new(Leaf::over(Arc::new(disk), settings, Some(noop)).unwrap())))
+    Ok(Device::new(Arc::new(DiskBackend::over(Arc::new(disk), settings, Some(noop)).unwrap())))
 }
 
 /// Opens a disk at a server on another thread, so that this one can play the server.

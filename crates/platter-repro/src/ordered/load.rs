@@ -7,7 +7,7 @@ use platter_block::fault::Error;
 use platter_block::queue::Ordered;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::rng::Rng;
 use platter_sim::{SimDisk, World};
@@ -85,7 +85,7 @@ fn open(cell: &Cell) -> Result<Device, ReproError> {
     let choices = Choices { write_cache: Some(cell.cache), seed: SEED, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(cell.disk))?;
     let disk = SimDisk::new(&World::new(SEED), model, None);
-    let mut settings = LeafSettings::default();
+    let mut settings = DiskSettings::default();
     settings.queue.plug = None;
     settings.queue.ordered = if cell.order == Order::Tag { Ordered::Tag } else { Ordered::Drain };
     // One queue for all requests; the disk has its own idea of their order.

@@ -11,7 +11,7 @@ use platter_bench::report::units::fixed;
 use platter_bench::report::{Column, Table};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use platter_stack::limit::{self, Rate};
@@ -108,7 +108,7 @@ impl On {
             On::Server => {
                 let ideal = Ideal { size: 1 << 40, latency: Span::ZERO, depth: 64, write_cache: false };
                 let disk = SimDisk::new(&World::new(SEED), ideal.into(), None);
-                let settings = LeafSettings::default().with_caller_plug(false);
+                let settings = DiskSettings::default().with_caller_plug(false);
                 let mut geometry = disk.geometry();
                 // One call of NFS each.
                 geometry.limits.max_transfer = 8 << 10;

@@ -1,7 +1,7 @@
 //! The machine of the paper: three disks on one Ultra160 string, on a PCI bus of 32 bits and 33 MHz.
 
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::{Options, SimDisk, World, bus};
 use std::error::Error;
@@ -31,7 +31,7 @@ pub(super) fn disks(world: &Arc<World>) -> Result<Vec<Device>, Box<dyn Error + S
         let disk = SimDisk::with(world, Box::new(model), options);
         disks.push(Device::from_disk(
             disk.attach(&format!("{DISK} {number}")),
-            LeafSettings::default(),
+            DiskSettings::default(),
             None,
         )?);
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) const MAX_TRANSFER: usize = 1 << 20;
 
 /// Wakes a worker, and counts what others have finished for it.
-pub(super) struct Bell {
+pub(super) struct WorkerWake {
     pub(super) event: OwnedFd,
     finished: AtomicUsize,
     /// The memory of what is finished.
@@ -22,10 +22,10 @@ pub(super) struct Bell {
     rung: AtomicBool,
 }
 
-impl Bell {
-    fn new() -> Result<Bell, Errno> {
+impl WorkerWake {
+    fn new() -> Result<WorkerWake, Errno> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Bell {
+        Ok(WorkerWake {
             event,
             finished: AtomicUsize::new(0),
             returned: Mutex::default(),
@@ -80,14 +80,14 @@ pub(super) fn reply(fuse: &OwnedFd, unique: u64, result: Result<&[u8], Errno>) -
 /// The descriptors of a worker.
 pub(super) struct Post {
     pub(super) fuse: Arc<OwnedFd>,
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<WorkerWake>,
     /// Readable when there are requests or the bell was rung.
     pub(super) any: OwnedFd,
 }
 
 impl Post {
     pub(super) fn new(fuse: OwnedFd) -> Result<Post, Errno> {
-        let bell = Arc::new(Bell::new()?);
+        let bell = Arc::new(WorkerWake::new()?);
         let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         // Of the threads that sleep without any request in work, one is woken.
         let exclusive = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;

@@ -1,6 +1,6 @@
 //! The client that stands for all programs with open files of a device, and its share of the device.
 
-use super::post::Bell;
+use super::post::WorkerWake;
 use crate::clients::{Client, Connected};
 use crate::qos::{Admit, Share};
 use crate::served::Served;
@@ -13,10 +13,10 @@ const AFTER_ANOTHER: Span = Span::from_millis(10);
 
 /// The bells of all threads of an export.
 #[derive(Default)]
-pub(super) struct Bells(Mutex<Vec<Arc<Bell>>>);
+pub(super) struct Bells(Mutex<Vec<Arc<WorkerWake>>>);
 
 impl Bells {
-    pub(super) fn add(&self, bell: &Arc<Bell>) {
+    pub(super) fn add(&self, bell: &Arc<WorkerWake>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(bell));
     }
 

@@ -1,7 +1,7 @@
 //! Requests that do not begin and end at blocks of the device. They need other blocks to be read first, which
 //! synchronous calls do, so they have a thread of their own.
 
-use super::post::{Bell, reply};
+use super::post::{WorkerWake, reply};
 use super::seat::Seat;
 use crate::age::Mark;
 use platter_block::bio::Flags;
@@ -41,7 +41,7 @@ pub(super) struct Job {
     pub(super) mark: Mark,
     pub(super) work: Work,
     /// The thread that has taken the request; a place there is free again afterwards.
-    pub(super) bell: Arc<Bell>,
+    pub(super) bell: Arc<WorkerWake>,
 }
 
 /// Starts the thread. It ends when the sender is dropped.

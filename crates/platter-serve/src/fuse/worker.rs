@@ -7,7 +7,7 @@
 //! A thread that has nothing to do sleeps until it has a request or a completion, and then tries both; with one request at
 //! a time most of these tries find nothing, so they are made less often (`Tries`).
 
-use super::post::{Bell, MAX_TRANSFER, Post, reply};
+use super::post::{MAX_TRANSFER, Post, WorkerWake, reply};
 use super::seat::{Seat, Turn};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
@@ -64,7 +64,7 @@ struct Slot {
 /// One thread. Its channels belong to the thread that makes it.
 pub(super) struct Worker {
     fuse: Arc<OwnedFd>,
-    bell: Arc<Bell>,
+    bell: Arc<WorkerWake>,
     any: OwnedFd,
     shared: Arc<Shared>,
     slow: Sender<SlowJob>,

@@ -1,6 +1,6 @@
 //! What the threads of a session share.
 
-use super::gate::{Gate, Wake};
+use super::admission::{Admission, Wake};
 use crate::clients::Connected;
 use crate::events::Log;
 use crate::restart::FirstFlush;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Common {
     pub(super) served: Arc<Served>,
     pub(super) client: Arc<Connected>,
-    pub(super) gate: Arc<Gate>,
+    pub(super) admission: Arc<Admission>,
     pub(super) log: Log,
     pub(super) first_flush: FirstFlush,
     /// Writes are durable only after a flush.

@@ -3,8 +3,8 @@
 //! Each turn takes the chains that are available, submits them as one batch, reaps what is complete and notifies the guest
 //! at most once. It asks for notifications only before it sleeps.
 
+use super::admission::Turn;
 use super::common::{Common, Line, Stop};
-use super::gate::Turn;
 use super::inflight::Journal;
 use super::memory::{Lent, Memory};
 use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, write_data, write_status};
@@ -234,13 +234,13 @@ impl Worker {
     /// Whether a request may start: the client's share of the device.
     fn admits(&mut self, slot: u16) -> bool {
         self.again_at = None;
-        if !self.common.gate.is_limited() && !self.asks {
+        if !self.common.admission.is_limited() && !self.asks {
             return true;
         }
         if self.left.is_some() {
             // What was taken is not held back: the server may be stopping.
             if std::mem::take(&mut self.asks) {
-                self.common.gate.leave();
+                self.common.admission.leave();
             }
             return true;
         }
@@ -248,7 +248,7 @@ impl Worker {
             Work::Read(range) | Work::Write(range) => range.len,
             _ => 0,
         };
-        match self.common.gate.admit(self.channel.clock().now(), bytes, self.asks) {
+        match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {
             Turn::Now => {
                 self.asks = false;
                 true
@@ -449,7 +449,7 @@ impl Worker {
             journal.ended(head, self.ring.used_index());
         }
         self.common.client.end(entry.mark);
-        self.common.gate.complete(self.channel.now());
+        self.common.admission.complete(self.channel.now());
         self.tally.ended();
         self.free.push(slot);
     }

@@ -1,8 +1,8 @@
 //! One front end: its messages, and the queues that they start and stop.
 
+use super::admission::{Admission, Bells, Wake};
 use super::common::{Common, Stop};
 use super::disk::{self, MAX_QUEUES, feature};
-use super::gate::{Bells, Gate, Wake};
 use super::inflight::Inflight;
 use super::link::{Message, Socket, event, send};
 use super::memory::{MAX_REGIONS, Memory};
@@ -43,7 +43,7 @@ pub(super) struct Start {
 
 pub(super) struct Session {
     start: Start,
-    gate: Arc<Gate>,
+    admission: Arc<Admission>,
     write_back: Arc<AtomicBool>,
     reported: Arc<AtomicBool>,
     common: Option<Arc<Common>>,
@@ -75,7 +75,7 @@ impl Session {
         let weak: Weak<Resizes> = Arc::downgrade(&watcher);
         start.served.device().watch(weak as Weak<dyn Watcher>);
         Ok(Session {
-            gate: Arc::new(Gate::new(share, bells)),
+            admission: Arc::new(Admission::new(share, bells)),
             write_back: Arc::new(AtomicBool::new(true)),
             reported: Arc::default(),
             common: None,
@@ -167,7 +167,7 @@ impl Session {
     }
 
     fn common(&mut self) -> Arc<Common> {
-        let Session { start, common, gate, write_back, reported, inflight, .. } = self;
+        let Session { start, common, admission, write_back, reported, inflight, .. } = self;
         let made = common.get_or_insert_with(|| {
             let first_flush = match inflight {
                 // It is known what this guest was told.
@@ -178,7 +178,7 @@ impl Session {
             Arc::new(Common {
                 served: Arc::clone(&start.served),
                 client: Arc::clone(&start.client),
-                gate: Arc::clone(gate),
+                admission: Arc::clone(admission),
                 log: Arc::clone(&start.log),
                 first_flush,
                 write_back: Arc::clone(write_back),

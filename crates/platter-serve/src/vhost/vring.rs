@@ -1,7 +1,7 @@
 //! A queue as the session knows it: what the front end has said of it, and its thread while it runs.
 
+use super::admission::Wake;
 use super::common::{Call, Common, Line, Stop};
-use super::gate::Wake;
 use super::inflight::{Inflight, Journal};
 use super::link::Socket;
 use super::memory::Memory;
@@ -96,7 +96,7 @@ impl Vring {
         let queue = Queue { number, ring, journal, recovered, kick };
         let (failure, error) = (Arc::clone(ground.failure), Arc::clone(&self.error));
         let (common, its) = (Arc::clone(ground.common), Arc::clone(&line));
-        ground.common.gate.bells().add(&line.wake);
+        ground.common.admission.bells().add(&line.wake);
         let work = move || {
             let number = queue.number;
             let next = queue.ring.next_index();
@@ -126,7 +126,7 @@ impl Vring {
         if let Some(Running { line, common, thread }) = self.running.take() {
             // After a panic the index stays what it was.
             self.next = thread.join().unwrap_or(self.next);
-            common.gate.bells().remove(&line.wake);
+            common.admission.bells().remove(&line.wake);
             line.wake.answer();
         }
     }

@@ -4,7 +4,7 @@ use crate::ways::{Client, Way};
 use platter_block::bio::Flags;
 use platter_block::fault::Error;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
@@ -41,8 +41,8 @@ impl Way for NbdWay {
     fn connect(&self) -> Box<dyn Client> {
         let disk = NbdDisk::open(Uri::unix(self.socket(), "disk"), NbdOptions::default().with_write(true));
         let elevator = platter_elevators::by_name("noop").map(|row| (row.make)());
-        let leaf = Leaf::over(Arc::new(disk.unwrap()), LeafSettings::default(), elevator).unwrap();
-        Box::new(NbdClient(Device::new(Arc::new(leaf))))
+        let backend = DiskBackend::over(Arc::new(disk.unwrap()), DiskSettings::default(), elevator).unwrap();
+        Box::new(NbdClient(Device::new(Arc::new(backend))))
     }
 
     fn disconnect_all(&self) {

@@ -7,7 +7,7 @@ use platter_block::backend::Backend;
 use platter_block::time::Span;
 use platter_cache::by_name;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::oracle::Outcome;
@@ -28,7 +28,7 @@ const CUTS: usize = 3;
 pub(crate) const STACKS: [&str; 4] = ["disk", "cache", "cache-through", "raid0"];
 
 fn below(disk: &SimDisk) -> Arc<dyn Backend> {
-    let device = Device::from_disk(disk.attach("sim"), LeafSettings::default(), None).unwrap();
+    let device = Device::from_disk(disk.attach("sim"), DiskSettings::default(), None).unwrap();
     Arc::clone(device.backend())
 }
 

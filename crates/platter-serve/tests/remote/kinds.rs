@@ -3,7 +3,7 @@
 use platter_block::elevator::Elevator;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::{Leaf, LeafSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::open::DiskOptions;
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
@@ -59,7 +59,7 @@ pub(crate) fn connect(uri: Uri, elevator: &str, options: NbdOptions) -> Device {
     let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
     let elevator: Option<Box<dyn Elevator>> = elevator;
     let disk = NbdDisk::open(uri, options).unwrap();
-    Device::new(Arc::new(Leaf::over(Arc::new(disk), LeafSettings::default(), elevator).unwrap()))
+    Device::new(Arc::new(DiskBackend::over(Arc::new(disk), DiskSettings::default(), elevator).unwrap()))
 }
 
 /// One connection in all, with a shared queue; and several.

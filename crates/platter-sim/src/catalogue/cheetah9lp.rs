@@ -3,7 +3,7 @@
 //! The numbers are those of the parameter files with which DiskSim 4.0 is validated (Carnegie Mellon University, Parallel
 //! Data Laboratory); a test compares them with the files where those are at hand.
 
-use super::plain::{Zone, zones};
+use super::notation::{Zone, zones};
 use super::{DiskModel, Kind, Source};
 use crate::disk::Policy;
 use crate::disk::params::*;
@@ -276,7 +276,7 @@ fn params() -> DiskParams {
         mechanics: MechanicsParams {
             access: Access::Positioned,
             rpm: 10_045,
-            seek: super::plain::measured(SEEK),
+            seek: super::notation::measured(SEEK),
             head_switch: 30_000,
             write_settle: 461_000,
         },

@@ -3,7 +3,7 @@
 //! The numbers are those of the parameter files with which DiskSim 4.0 is validated (Carnegie Mellon University, Parallel
 //! Data Laboratory); a test compares them with the files where those are at hand.
 
-use super::plain::{Zone, zones};
+use super::notation::{Zone, zones};
 use super::{DiskModel, Kind, Source};
 use crate::disk::Policy;
 use crate::disk::params::*;

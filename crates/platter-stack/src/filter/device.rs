@@ -3,7 +3,7 @@
 use super::Filter;
 use super::lane::{FilterLane, PassLane};
 use super::shape::{Shape, Size};
-use crate::gate::Gate;
+use crate::barrier_gate::BarrierGate;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, LayerType};
@@ -34,14 +34,14 @@ pub struct Filtered<F> {
     /// `None`: as large as the device below, and follows its size.
     part: Option<Part>,
     lanes: AtomicU64,
-    gate: Arc<Gate>,
+    gate: Arc<BarrierGate>,
     size: Arc<Size>,
 }
 
 impl<F: Filter> Filtered<F> {
     /// A layer as large as `below`. It is named `layer(params, below)` in messages.
     pub fn new(layer: &str, params: &str, below: Arc<dyn Backend>, filter: F) -> Filtered<F> {
-        let name = crate::spread::name_of(layer, params, std::slice::from_ref(&below));
+        let name = crate::distributed::name_of(layer, params, std::slice::from_ref(&below));
         let facts = vec![("layer", layer.to_string())];
         let size = Arc::new(Size::new(below.geometry().size));
         below.watch(Arc::downgrade(&size) as Weak<dyn Watcher>);

@@ -6,7 +6,7 @@
 
 use super::Filter;
 use super::shape::Shape;
-use crate::gate::{BARRIER, Door, Gate};
+use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -96,7 +96,12 @@ pub(super) struct FilterLane<F> {
 }
 
 impl<F: Filter> FilterLane<F> {
-    pub(super) fn new(below: Box<dyn Lane>, filter: F, shape: Shape, gate: &Arc<Gate>) -> FilterLane<F> {
+    pub(super) fn new(
+        below: Box<dyn Lane>,
+        filter: F,
+        shape: Shape,
+        gate: &Arc<BarrierGate>,
+    ) -> FilterLane<F> {
         FilterLane {
             door: Door::new(gate, below.bell()),
             below,

@@ -5,7 +5,7 @@
 
 use super::ios::{IoKey, IoTable};
 use super::memory::{self, Buffer};
-use crate::gate::BARRIER;
+use crate::barrier_gate::BARRIER;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::{Bio, Flags, Op, Segments};
 use platter_block::fault::{Fault, Kind, Stage, Status};

@@ -3,7 +3,7 @@
 use super::frame::Frame;
 use super::lane::StatefulLane;
 use super::layer::Layer;
-use crate::gate::Gate;
+use crate::barrier_gate::BarrierGate;
 use crate::reports::Reports;
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
@@ -22,7 +22,7 @@ pub struct Stateful<L: Layer> {
     port: usize,
     name: Arc<str>,
     geometry: Geometry,
-    gate: Arc<Gate>,
+    gate: Arc<BarrierGate>,
     reports: Reports,
 }
 

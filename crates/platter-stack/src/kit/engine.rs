@@ -54,7 +54,7 @@ impl<L: Layer> Engine<L> {
     pub(super) fn start(&mut self, lane: u32, port: usize, bio: Bio) {
         self.bios += 1;
         self.progress = true;
-        let plain = !bio.flags().intersects(crate::gate::BARRIER.union(Flags::PREFLUSH));
+        let plain = !bio.flags().intersects(crate::barrier_gate::BARRIER.union(Flags::PREFLUSH));
         if plain
             && bio.op() != Op::Flush
             && let Some((device, pos)) = self.layer.route(port, &bio)

@@ -3,7 +3,7 @@
 use super::frame::{Frame, PATIENCE};
 use super::lanes::LaneEntry;
 use super::layer::Layer;
-use crate::gate::{BARRIER, Door, Gate};
+use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Geometry;
@@ -50,7 +50,7 @@ impl<L: Layer> StatefulLane<L> {
         frame: &Arc<Frame<L>>,
         own: Box<dyn Lane>,
         port: usize,
-        (geometry, gate): (Geometry, &Arc<Gate>),
+        (geometry, gate): (Geometry, &Arc<BarrierGate>),
         lane_use: LaneUse,
     ) -> Result<StatefulLane<L>, Fault> {
         let bell = own.bell();

@@ -1,6 +1,6 @@
 //! Maps the bytes of a striped array to its members.
 
-use crate::spread::{Extent, Map};
+use crate::distributed::{Extent, Map};
 use platter_block::backend::Fact;
 use platter_block::bio::MAX_SEGMENTS;
 use platter_block::limits::{LimitSource, Limits};

@@ -241,7 +241,7 @@ fn open(
     let frozen = geometry.with_features(geometry.features.with_read_only(read_only[ORIGIN]));
     let device = |port: usize, geometry| -> Arc<dyn Backend> {
         let name = ["snapshot-origin", if view == View::Merge { "snapshot-merge" } else { "snapshot" }][port];
-        Arc::new(Stateful::new(&frame, port, crate::spread::name_of(name, "", &members), geometry))
+        Arc::new(Stateful::new(&frame, port, crate::distributed::name_of(name, "", &members), geometry))
     };
     let view_device = device(STORE, cached);
     let origin = if view == View::Merge { Arc::clone(&view_device) } else { device(ORIGIN, frozen) };

@@ -7,7 +7,7 @@ use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Mutex};
 
@@ -41,7 +41,7 @@ fn disk(features: Features) -> (Log, Device) {
         Geometry::new(1 << 20, Limits::unlimited(512)).with_features(features),
         move |_| Ok(Box::new(Recorder { log: Arc::clone(&recorded), done: Vec::new() }) as Box<dyn Driver>),
     );
-    (log, Device::from_disk(disk, LeafSettings::default(), None).unwrap())
+    (log, Device::from_disk(disk, DiskSettings::default(), None).unwrap())
 }
 
 /// A bio that is written again is as durable on the member with a volatile cache as the first time, whatever

@@ -8,8 +8,8 @@ use platter_block::driver::{Completion, Driver, Started};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
-use platter_disk::leaf::LeafSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -37,7 +37,7 @@ pub(crate) fn array(chunk: u64, sizes: &[u64]) -> (Vec<Device>, Device) {
 
 /// A simulated disk that takes `latency` for each command, up to 32 at a time.
 pub(crate) fn simulated(world: &Arc<World>, latency: Span, write_cache: bool) -> Device {
-    simulated_with(world, latency, write_cache, LeafSettings::default())
+    simulated_with(world, latency, write_cache, DiskSettings::default())
 }
 
 /// As `simulated`, with settings of its queue.
@@ -45,7 +45,7 @@ pub(crate) fn simulated_with(
     world: &Arc<World>,
     latency: Span,
     write_cache: bool,
-    settings: LeafSettings,
+    settings: DiskSettings,
 ) -> Device {
     let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
@@ -71,7 +71,7 @@ fn made(name: &str, size: u64, bad: Bad, limits: Limits) -> Device {
     let memory = Memory::new(size.min(1 << 30)).unwrap();
     let mut geometry = memory.geometry().with_size(size).with_limits(limits);
     geometry.features.write_cache = true;
-    let settings = LeafSettings::default();
+    let settings = DiskSettings::default();
     let depth = settings.queue.depth;
     let disk = FnDisk::new(name, geometry, move |_| {
         Ok(Box::new(Flawed { memory: memory.channel(depth), bad, failed: Vec::new() }) as Box<dyn Driver>)

@@ -11,7 +11,7 @@ use platter_block::segment::RegionId;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::World;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Weak};
@@ -45,7 +45,7 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
     for elevator in ["none", "deadline"] {
         let world = World::new(1);
         let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-        let settings = LeafSettings::default().with_queue(queue);
+        let settings = DiskSettings::default().with_queue(queue);
         let disks =
             [100, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
         let inner = raid0::new(backends(&disks), 4096, Sizes::Zones).unwrap();
@@ -81,7 +81,7 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
 fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
     let world = World::new(1);
     let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-    let settings = LeafSettings::default().with_queue(queue);
+    let settings = DiskSettings::default().with_queue(queue);
     let disks = [9000, 100].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
     let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
     let mut channel = device.channel(4).unwrap();
@@ -113,7 +113,7 @@ fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
 fn a_part_that_times_out_replaces_the_doubt_of_an_earlier_one() {
     let world = World::new(1);
     let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-    let settings = LeafSettings::default().with_queue(queue);
+    let settings = DiskSettings::default().with_queue(queue);
     let disks = [9000, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
     let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
     let mut channel = device.channel(4).unwrap();

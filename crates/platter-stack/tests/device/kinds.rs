@@ -4,8 +4,8 @@ use platter_block::backend::Backend;
 use platter_block::time::Span;
 use platter_cache::by_name;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::drivers::{Choice, FileDriver};
-use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_disk::open::DiskOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -31,13 +31,13 @@ pub(crate) fn elevators() -> Vec<&'static str> {
 
 fn ram(size: u64, elevator: &str) -> Below {
     let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
-    Arc::clone(Device::ram_with(size, LeafSettings::default(), elevator).unwrap().backend())
+    Arc::clone(Device::ram_with(size, DiskSettings::default(), elevator).unwrap().backend())
 }
 
 fn simulated(world: &Arc<World>, size: u64, us: u64) -> Below {
     let model = Ideal { size, latency: Span::from_micros(us), depth: 4, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
-    Arc::new(Leaf::new(disk.attach("sim"), LeafSettings::default(), None).unwrap())
+    Arc::new(DiskBackend::new(disk.attach("sim"), DiskSettings::default(), None).unwrap())
 }
 
 fn layer(name: &str, named: &[(&str, i64)], below: Vec<Below>) -> Below {
@@ -64,7 +64,7 @@ fn filtered<const PASSES: bool>(below: Below, begin: u64) -> Below {
 }
 
 /// A device of `size` bytes under a layer of each kind, by name; layers of several members have three.
-fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
+fn over(name: &str, backend: &dyn Fn(u64) -> Below, size: u64) -> Below {
     let units = size / UNIT;
     match name {
         "raid0" => {
@@ -73,46 +73,46 @@ fn over(name: &str, leaf: &dyn Fn(u64) -> Below, size: u64) -> Below {
             layer(
                 name,
                 &[],
-                shares.iter().filter(|units| **units > 0).map(|units| leaf(units * UNIT)).collect(),
+                shares.iter().filter(|units| **units > 0).map(|units| backend(units * UNIT)).collect(),
             )
         }
-        "concat" if units > 1 => layer(name, &[], vec![leaf(UNIT), leaf(size - UNIT)]),
+        "concat" if units > 1 => layer(name, &[], vec![backend(UNIT), backend(size - UNIT)]),
         "partition" => {
-            layer(name, &[("offset", UNIT as i64), ("length", size as i64)], vec![leaf(size + UNIT)])
+            layer(name, &[("offset", UNIT as i64), ("length", size as i64)], vec![backend(size + UNIT)])
         }
-        "delay" => layer(name, &[("read", 30), ("write", 20), ("jitter", 10)], vec![leaf(size)]),
-        "limit" => layer(name, &[("bw", 1 << 32), ("latency", 5), ("depth", 2)], vec![leaf(size)]),
-        "error" => layer(name, &[("chance", 0)], vec![leaf(size)]),
+        "delay" => layer(name, &[("read", 30), ("write", 20), ("jitter", 10)], vec![backend(size)]),
+        "limit" => layer(name, &[("bw", 1 << 32), ("latency", 5), ("depth", 2)], vec![backend(size)]),
+        "error" => layer(name, &[("chance", 0)], vec![backend(size)]),
         // With room for every chunk; and with too little for `snapshot-origin`, which goes on nevertheless.
         "snapshot" | "snapshot-merge" | "snapshot-origin" => {
             let room = if name == "snapshot-origin" { size / 2 } else { size };
-            let (origin, store) = (leaf(size), leaf(room / UNIT * UNIT + 4 * UNIT));
+            let (origin, store) = (backend(size), backend(room / UNIT * UNIT + 4 * UNIT));
             if name == "snapshot-merge" {
                 drop(layer("snapshot", &[("chunk", 4096)], vec![Arc::clone(&origin), Arc::clone(&store)]));
                 return layer(name, &[], vec![origin, store]);
             }
             layer(name, &[("chunk", 4096)], vec![origin, store])
         }
-        "filter" => filtered::<false>(leaf(size), 0),
-        "pass" => filtered::<true>(leaf(size), 0),
-        "part" => filtered::<false>(leaf(size + UNIT), UNIT),
-        "passed part" => filtered::<true>(leaf(size + UNIT), UNIT),
-        _ => layer(name, &[], vec![leaf(size)]),
+        "filter" => filtered::<false>(backend(size), 0),
+        "pass" => filtered::<true>(backend(size), 0),
+        "part" => filtered::<false>(backend(size + UNIT), UNIT),
+        "passed part" => filtered::<true>(backend(size + UNIT), UNIT),
+        _ => layer(name, &[], vec![backend(size)]),
     }
 }
 
 /// A random stack of layers, generated from a seed.
-fn random(seed: u64, leaf: &dyn Fn(u64) -> Below) -> Below {
-    fn grow(random: &mut Xoshiro256PlusPlus, leaf: &dyn Fn(u64) -> Below, size: u64, depth: u64) -> Below {
+fn random(seed: u64, backend: &dyn Fn(u64) -> Below) -> Below {
+    fn grow(random: &mut Xoshiro256PlusPlus, backend: &dyn Fn(u64) -> Below, size: u64, depth: u64) -> Below {
         if depth == 0 || random.next_u64().is_multiple_of(4) {
-            return leaf(size);
+            return backend(size);
         }
         let rows: Vec<_> = platter_cache::layers().collect();
         let row = rows[(random.next_u64() % rows.len() as u64) as usize];
         let below = std::cell::RefCell::new(random);
-        over(row.name, &|size| grow(&mut below.borrow_mut(), leaf, size, depth - 1), size)
+        over(row.name, &|size| grow(&mut below.borrow_mut(), backend, size, depth - 1), size)
     }
-    grow(&mut Xoshiro256PlusPlus::seed_from_u64(seed), leaf, SIZE, 4)
+    grow(&mut Xoshiro256PlusPlus::seed_from_u64(seed), backend, SIZE, 4)
 }
 
 /// Runs a test on a zero-filled stack of every kind.
@@ -129,8 +129,8 @@ pub(crate) fn on_all(test: impl Fn(&str, &Device)) {
     }
     for name in names() {
         let latency = std::cell::Cell::new(50);
-        let leaf = |size| simulated(&world, size, latency.replace(latency.get() * 2));
-        test(&format!("{name} simulated"), &Device::new(over(name, &leaf, SIZE)));
+        let backend = |size| simulated(&world, size, latency.replace(latency.get() * 2));
+        test(&format!("{name} simulated"), &Device::new(over(name, &backend, SIZE)));
     }
     for seed in 0..12 {
         let stack = random(seed, &|size| ram(size, "none"));

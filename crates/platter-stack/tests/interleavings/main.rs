@@ -4,8 +4,8 @@
 mod sync;
 
 #[allow(unreachable_pub, reason = "public in the library")]
-#[path = "../../src/gate.rs"]
-mod gate;
+#[path = "../../src/barrier_gate.rs"]
+mod barrier_gate;
 
 mod models;
 mod turns;

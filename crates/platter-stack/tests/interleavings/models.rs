@@ -1,7 +1,7 @@
 //! The models: lanes that place bios, start those that may start, complete them and sleep until they are
 //! woken. The checker reports a lane that is never woken as a deadlock.
 
-use crate::gate::{Door, Gate};
+use crate::barrier_gate::{BarrierGate, Door};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use platter_block::bio::{Bio, Flags};
@@ -56,7 +56,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(gate: &Arc<Gate>, log: &Log) -> Lane {
+    fn new(gate: &Arc<BarrierGate>, log: &Log) -> Lane {
         let bell = Bell::new();
         let ring: Arc<dyn lane::Bell> = Arc::<Bell>::clone(&bell);
         Lane { door: Door::new(gate, Some(ring)), bell, log: Arc::clone(log), failed: Vec::new() }
@@ -109,7 +109,7 @@ type Failures = Vec<Vec<(u64, Kind)>>;
 
 /// Runs the bios of some lanes. Returns the failures of each lane, and begins and ends in order.
 fn live(lanes: &'static [(bool, &'static [Flags])]) -> (Failures, Vec<(bool, bool)>) {
-    let (gate, log) = (Arc::new(Gate::default()), Log::default());
+    let (gate, log) = (Arc::new(BarrierGate::default()), Log::default());
     let mut opened = lanes.iter().map(|&(passes, bios)| (Lane::new(&gate, &log), passes, bios));
     let (own, passes, bios) = opened.next().unwrap();
     let others: Vec<_> = opened.collect();

@@ -1,6 +1,6 @@
 //! The order of starts, call by call: models with one thread.
 
-use crate::gate::{BARRIER_TIMEOUT, Door, Gate};
+use crate::barrier_gate::{BARRIER_TIMEOUT, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
@@ -30,7 +30,7 @@ fn tokens(door: &mut Door) -> Vec<u64> {
 #[test]
 fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
         assert!(one.pass(2) && two.pass(1));
         one.place(write(1, Flags::HARD_BARRIER));
@@ -62,7 +62,7 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
 #[test]
 fn a_lane_that_goes_leaves_no_gate_closed() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
         let mut three = Door::new(&gate, None);
         assert!(three.pass(1));
@@ -82,7 +82,7 @@ fn a_lane_that_goes_leaves_no_gate_closed() {
 #[test]
 fn barriers_of_one_lane_take_turns() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let mut door = Door::new(&gate, None);
         for token in 0..3 {
             door.place(write(token, Flags::HARD_BARRIER));
@@ -100,7 +100,7 @@ fn barriers_of_one_lane_take_turns() {
 #[test]
 fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let [mut one, mut two, mut three] = [(); 3].map(|()| Door::new(&gate, None));
         one.place(write(1, Flags::HARD_BARRIER));
         assert!(!two.pass(1));
@@ -124,7 +124,7 @@ fn every_lane_is_rung() {
         }
     }
     loom::model(|| {
-        let (gate, bell) = (Arc::new(Gate::default()), Arc::new(Counted(AtomicU32::new(0))));
+        let (gate, bell) = (Arc::new(BarrierGate::default()), Arc::new(Counted(AtomicU32::new(0))));
         let open = || Door::new(&gate, Some(Arc::<Counted>::clone(&bell)));
         let (one, _two, _deaf) = (open(), open(), Door::new(&gate, None));
         one.ring();
@@ -137,7 +137,7 @@ fn every_lane_is_rung() {
 #[test]
 fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let [mut idle, mut own, mut other] = [(); 3].map(|()| Door::new(&gate, None));
         assert!(idle.pass(1));
         own.place(write(1, Flags::HARD_BARRIER));
@@ -178,7 +178,7 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
 fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
     for started in [false, true] {
         loom::model(move || {
-            let gate = Arc::new(Gate::default());
+            let gate = Arc::new(BarrierGate::default());
             let [mut idle, mut other] = [(); 2].map(|()| Door::new(&gate, None));
             idle.place(write(1, Flags::HARD_BARRIER));
             assert_eq!(tokens(&mut idle).len(), 1);
@@ -210,7 +210,7 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
 fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     for kind in [Kind::TimedOut, Kind::InDoubt, Kind::Stuck, Kind::Io] {
         loom::model(move || {
-            let gate = Arc::new(Gate::default());
+            let gate = Arc::new(BarrierGate::default());
             let [mut own, mut other] = [(); 2].map(|()| Door::new(&gate, None));
             own.place(write(1, Flags::HARD_BARRIER));
             own.place(write(2, Flags::NONE));
@@ -236,7 +236,7 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
 #[test]
 fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
     loom::model(|| {
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(BarrierGate::default());
         let [mut busy, mut door] = [(); 2].map(|()| Door::new(&gate, None));
         assert!(busy.pass(1));
         let until = |token, flags, at| {

@@ -4,8 +4,8 @@ use super::{Held, RaidError, carry_out, examine, read_slots};
 use platter_block::backend::Backend;
 use platter_disk::device::Device;
 use platter_stack::LayerError;
-use platter_stack::meta::md::{Level, Superblock, Zones};
-use platter_stack::meta::{self, Candidate, Layout, Problem, Select, Slots};
+use platter_stack::array_metadata::md::{Level, Superblock, Zones};
+use platter_stack::array_metadata::{self, Candidate, Layout, Problem, Select, Slots};
 use platter_stack::partition;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
         let (name, size) = (device.name().to_string(), device.size());
         described.push(Candidate { name, size, slots: read_slots(device)? });
     }
-    let array = match meta::assemble(select, &described) {
+    let array = match array_metadata::assemble(select, &described) {
         Ok(array) => array,
         Err(problems) => return Err(name_md(problems, candidates)),
     };
@@ -29,7 +29,7 @@ pub fn assemble(select: &Select, candidates: &[Device], write: bool) -> Result<D
         let slots: Vec<Slots> = array.members.iter().map(|(at, _)| described[*at].slots.clone()).collect();
         let records: Vec<_> = array.members.iter().map(|(_, record)| record.clone()).collect();
         let devices: Vec<Device> = members.iter().map(|&device| device.clone()).collect();
-        let steps = meta::commit_plan(&records, &slots).map_err(RaidError::Refused)?;
+        let steps = array_metadata::commit_plan(&records, &slots).map_err(RaidError::Refused)?;
         carry_out(&devices, &steps)?;
     }
     let parts = array

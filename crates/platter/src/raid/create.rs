@@ -4,7 +4,7 @@ use super::{RaidError, carry_out, read_slots};
 use crate::spec::format_size;
 use platter_block::text::is_unsafe;
 use platter_disk::device::Device;
-use platter_stack::meta::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
+use platter_stack::array_metadata::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
 
 /// Largest chunk.
 const MAX_CHUNK: u64 = 1 << 30;

@@ -2,7 +2,7 @@
 
 use platter_block::fault;
 use platter_stack::LayerError;
-use platter_stack::meta::Problem;
+use platter_stack::array_metadata::Problem;
 use std::fmt;
 
 /// Why an array cannot be made or opened.

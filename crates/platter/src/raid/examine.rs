@@ -2,8 +2,8 @@
 
 use super::RaidError;
 use platter_disk::device::Device;
-use platter_stack::meta::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES, Superblock};
-use platter_stack::meta::{RECORD_BYTES, SLOTS, Slots};
+use platter_stack::array_metadata::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES, Superblock};
+use platter_stack::array_metadata::{RECORD_BYTES, SLOTS, Slots};
 
 /// The array metadata on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]

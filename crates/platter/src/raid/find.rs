@@ -4,7 +4,7 @@ use super::{Held, examine};
 use crate::registry::{self, Access};
 use crate::spec::quote_path;
 use platter_disk::sys::{SysError, block_devices};
-use platter_stack::meta::Select;
+use platter_stack::array_metadata::Select;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -2,13 +2,13 @@
 
 use super::params::{convert, value};
 use super::row::{DeviceType, Shape};
-use super::{OpenError, Opening, leaf, queue};
+use super::{OpenError, Opening, disks, queue};
 use crate::spec::{Args, Argument, ArgumentKind, SpecError};
 use platter_block::disk::Disk;
 use platter_block::params;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskBackend;
 use platter_disk::drivers::table::Medium;
-use platter_disk::leaf::Leaf;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ const PATH: &[Argument] =
 /// A driver as a row of the table of devices.
 pub(super) fn row(driver: &'static DriverType) -> DeviceType {
     let (place, example, unnamed): (_, _, &[&str]) = match driver.medium {
-        Medium::Size => (leaf::SIZE, "1G", &["size"]),
+        Medium::Size => (disks::SIZE, "1G", &["size"]),
         Medium::Path => (PATH, "disk.img", &["path"]),
     };
     let own = convert(driver.params).iter().copied();
@@ -59,7 +59,7 @@ pub(super) fn row(driver: &'static DriverType) -> DeviceType {
     DeviceType {
         name: driver.name,
         summary: driver.summary,
-        shape: Shape::Leaf,
+        shape: Shape::Disk,
         example: format!("{}({example})", driver.name),
         unnamed,
         tables: tables.leak(),
@@ -71,7 +71,7 @@ pub(super) fn row(driver: &'static DriverType) -> DeviceType {
 /// Opens a disk of a driver.
 pub(super) fn open(driver: &DriverType, args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let (size, path) = match driver.medium {
-        Medium::Size => (leaf::size(args)?, PathBuf::new()),
+        Medium::Size => (disks::size(args)?, PathBuf::new()),
         Medium::Path => (0, args.path("path")?),
     };
     let values: Result<Vec<i64>, SpecError> = driver.params.iter().map(|param| value(args, param)).collect();
@@ -80,5 +80,5 @@ pub(super) fn open(driver: &DriverType, args: &mut Args<'_>, opening: &Opening) 
     let given = DriverArgs { size, path: &path, values: &values?, write: opening.access.write };
     let disk = (driver.open)(&given)
         .map_err(|error| args.spec().unfit(format!("{} cannot be opened: {error}", driver.name)))?;
-    Ok(Device::new(Arc::new(Leaf::over(disk, settings, elevator)?)))
+    Ok(Device::new(Arc::new(DiskBackend::over(disk, settings, elevator)?)))
 }

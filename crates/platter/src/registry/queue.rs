@@ -1,11 +1,11 @@
-//! The settings of a leaf's queue, as arguments that every leaf takes.
+//! The settings of a disk's queue, as arguments that every disk takes.
 
 use super::{default_elevator, elevators};
 use crate::spec::{Args, Argument, ArgumentKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::Span;
-use platter_disk::leaf::{LeafSettings, LockScope};
+use platter_disk::disk_backend::{DiskSettings, LockScope};
 use std::time::Duration;
 
 /// Most requests with a driver at once, and most requests of a queue.
@@ -103,7 +103,7 @@ pub(super) const PARAMS: &[Argument] = &[
 ];
 
 /// Reads the settings and makes the elevator.
-pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn Elevator>>), SpecError> {
+pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn Elevator>>), SpecError> {
     let (elevator, elevator_from) = default_elevator::read(args)?;
     let plug = args.flag("plug")?;
     // Without a plug that can be in force its two limits stay unread, which is an error if they are given.
@@ -129,7 +129,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(LeafSettings, Option<Box<dyn 
         "" => return Err(args.reject("lock", "the name of an adapter is empty")),
         adapter => LockScope::Adapter(adapter.to_owned()),
     };
-    let settings = LeafSettings::default()
+    let settings = DiskSettings::default()
         .with_queue(queue)
         .with_caller_plug(args.flag("caller_plug")?)
         .with_lock(lock)

@@ -5,7 +5,7 @@ use super::{OpenError, Opening, open_part};
 use crate::raid::{self, RaidError};
 use crate::spec::{Args, Argument, ArgumentKind, Spec, quote_path};
 use platter_disk::device::Device;
-use platter_stack::meta::Select;
+use platter_stack::array_metadata::Select;
 use std::borrow::Cow;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use crate::spec::{Args, Argument, ArgumentKind};
 use platter_block::elevator::{Elevator, Noop};
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_disk::leaf::Leaf;
+use platter_disk::disk_backend::DiskBackend;
 use platter_remote::control::{PlaceError, place};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
 use platter_remote::nbd::uri::Uri;
@@ -79,7 +79,7 @@ pub(super) fn rows() -> [DeviceType; 2] {
     let nbd = DeviceType {
         name: "nbd",
         summary: "a disk at an NBD server; a URI alone is one too",
-        shape: Shape::Leaf,
+        shape: Shape::Disk,
         example: "nbd(nbd://server/disk, connections=4)".to_owned(),
         unnamed: &["uri"],
         tables: &[URI, CONNECTION, queue::PARAMS],
@@ -89,7 +89,7 @@ pub(super) fn rows() -> [DeviceType; 2] {
     let served = DeviceType {
         name: "served",
         summary: "a device of a running `platter serve`, through its NBD export at a Unix socket",
-        shape: Shape::Leaf,
+        shape: Shape::Disk,
         example: "served(/run/platter/control.sock, db)".to_owned(),
         unnamed: &["control", "device"],
         tables: &[SERVED, CONNECTION, queue::PARAMS],
@@ -140,7 +140,7 @@ fn open(args: &mut Args<'_>, opening: &Opening, from: &str, uri: Uri) -> Result<
     args.check_all_read()?;
     let shown = uri.to_string();
     let disk = NbdDisk::open(uri, options).map_err(|error| args.unfit(from, format!("{shown}: {error}")))?;
-    Ok(Device::new(Arc::new(Leaf::over(Arc::new(disk), settings, elevator)?)))
+    Ok(Device::new(Arc::new(DiskBackend::over(Arc::new(disk), settings, elevator)?)))
 }
 
 fn span(time: Duration) -> Span {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// A disk with its own request queues.
-    Leaf,
+    Disk,
     /// A device built on other devices.
     Layer,
 }

@@ -71,7 +71,7 @@ pub(super) fn row() -> DeviceType {
     DeviceType {
         name: "sim",
         summary: "a simulated disk, in virtual time",
-        shape: Shape::Leaf,
+        shape: Shape::Disk,
         example: "sim(man3367mp, bus=ultra160:0, elevator=deadline)".to_owned(),
         unnamed: &["disk"],
         tables: &[PARAMS, faults::PARAMS, queue::PARAMS],

@@ -1,21 +1,21 @@
 //! The table: a row for each device that a spec can name, and those that the program has registered.
 
 use super::row::DeviceType;
-use super::{extents, layer, leaf, raid, simulated};
+use super::{disks, extents, layer, raid, simulated};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
-/// The devices of the library: leaves, then layers.
+/// The devices of the library: disks, then layers.
 static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
-    let leaves = leaf::rows().into_iter().chain([simulated::row()]);
+    let disks = disks::rows().into_iter().chain([simulated::row()]);
     #[cfg(feature = "nbd")]
-    let leaves = leaves.chain(super::remote::rows());
-    leaves.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
+    let disks = disks.chain(super::remote::rows());
+    disks.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 
 /// The devices that the program has registered, in that order.
 static REGISTERED: RwLock<Vec<&'static DeviceType>> = RwLock::new(Vec::new());
 
-/// Every device: leaves, then layers, then what the program has registered.
+/// Every device: disks, then layers, then what the program has registered.
 pub fn table() -> Vec<&'static DeviceType> {
     let registered = REGISTERED.read().unwrap_or_else(PoisonError::into_inner);
     TABLE.iter().chain(registered.iter().copied()).collect()

@@ -18,7 +18,7 @@ pub struct Signature {
     pub unnamed: &'static [&'static str],
     /// The device's parameters, in one or more tables: its own, those of every queue.
     pub tables: &'static [&'static [Argument]],
-    /// Number of devices below, which are the remaining unnamed arguments. `0..=0` for a leaf.
+    /// Number of devices below, which are the remaining unnamed arguments. `0..=0` for a disk.
     pub devices: RangeInclusive<usize>,
 }
 

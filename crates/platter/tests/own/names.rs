@@ -11,7 +11,7 @@ use platter::{Access, open, register_driver, register_layer};
 fn specs_lists_and_errors_know_what_is_registered() {
     register();
     for (name, shape, params) in
-        [("stall", Shape::Layer, &["nth", "pause"][..]), ("shelf", Shape::Leaf, &["size", "block"])]
+        [("stall", Shape::Layer, &["nth", "pause"][..]), ("shelf", Shape::Disk, &["size", "block"])]
     {
         let row = find(name).expect("it is registered");
         assert!(row.shape == shape && names().contains(&name) && table().iter().any(|row| row.name == name));

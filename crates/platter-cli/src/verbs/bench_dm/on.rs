@@ -5,7 +5,7 @@ use platter::spec::Spec;
 pub(in crate::verbs) use platter_bench::dm::OpenDisk;
 use platter_bench::dm::{self, Disks, DmError};
 use platter_block::queue::PlugSettings;
-use platter_disk::leaf::{LeafSettings, LockScope};
+use platter_disk::disk_backend::{DiskSettings, LockScope};
 
 /// The arguments that a rung decides.
 const OF_THE_RUNG: &[&str] =
@@ -30,7 +30,7 @@ pub(in crate::verbs) fn disk(text: &str, number: usize) -> Result<OpenDisk, DmEr
 fn check(text: &str) -> Result<Spec, DmError> {
     let spec = registry::parse(text).map_err(|error| DmError::Option(error.to_string()))?;
     let refuse = |message: String| Err(DmError::Option(spec.reject(message).to_string()));
-    if registry::find(spec.name()).is_some_and(|row| row.shape != Shape::Leaf) {
+    if registry::find(spec.name()).is_some_and(|row| row.shape != Shape::Disk) {
         return refuse(format!(
             "`{}` has devices below it; the rungs of the ladder take disks only",
             spec.name()
@@ -67,7 +67,7 @@ fn failed(error: registry::OpenError) -> DmError {
 }
 
 /// The spec with a rung's settings, as a spec.
-fn with_settings(spec: &Spec, settings: &LeafSettings, elevator: &str) -> String {
+fn with_settings(spec: &Spec, settings: &DiskSettings, elevator: &str) -> String {
     let text = spec.to_string();
     let mut text = text.strip_suffix(')').unwrap_or(&text).to_owned();
     let on = |switch: bool| if switch { "on" } else { "off" };
@@ -98,7 +98,7 @@ mod tests {
     fn a_rungs_settings_reach_the_disk() {
         let disk = open(check("null(1G, depth=7)").unwrap(), 0).unwrap();
         for row in TABLE {
-            let ladder = Ladder::open(row.switches, LeafSettings::default(), &disk).unwrap();
+            let ladder = Ladder::open(row.switches, DiskSettings::default(), &disk).unwrap();
             let facts = ladder.device().facts();
             let fact = |name| facts.iter().find(|f| f.0 == name).map(|f| f.1.as_str());
             assert_eq!(fact("elevator"), Some(if row.name == "bio" { "none" } else { "noop" }));

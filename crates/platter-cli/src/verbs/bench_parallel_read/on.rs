@@ -6,7 +6,7 @@ use platter::spec::{ArgValue, Spec};
 use platter_bench::dm::DmError;
 use platter_bench::ladder::{Ladder, Rung};
 use platter_bench::parallel_read::{Disk, Mode, Opened, ParallelReadError};
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 
 /// The layer that `normal` reads through.
 const CACHE: &str = "cache";
@@ -63,7 +63,7 @@ fn open(
     match (mode, raw) {
         (Mode::Normal, _) => open(&ways.cached),
         (Mode::Raw, Some(disk)) => {
-            let ladder = Ladder::open(rung.switches, LeafSettings::default(), disk);
+            let ladder = Ladder::open(rung.switches, DiskSettings::default(), disk);
             ladder.map(Opened::Ladder).map_err(of_raw)
         }
         (Mode::Direct | Mode::Raw, _) => open(&ways.bare),

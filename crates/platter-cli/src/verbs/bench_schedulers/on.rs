@@ -3,7 +3,7 @@
 use platter::registry::{self, OpenError, Shape};
 use platter::spec::{ArgValue, Spec};
 
-/// The spec with `elevator=NAME` in each leaf, and without contents in simulated ones.
+/// The spec with `elevator=NAME` in each disk, and without contents in simulated ones.
 pub(super) fn with_elevator(text: &str, elevator: &str) -> Result<String, OpenError> {
     let spec = registry::parse(text).map_err(OpenError::Spec)?;
     rewrite(&spec, elevator)
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_leaf_gets_the_elevator() {
+    fn every_disk_gets_the_elevator() {
         for (spec, expected) in [
             ("/dev/sdb", "file(/dev/sdb, elevator=noop)"),
             ("null(1M)", "null(1M, elevator=noop)"),

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use platter::raid::{self, Array};
 use platter::registry::Access;
 use platter::spec::parse_size;
-use platter_stack::meta::Layout;
+use platter_stack::array_metadata::Layout;
 use serde_json::json;
 
 /// Arguments of `platter raid create`.

@@ -7,7 +7,7 @@ use platter_block::limits::Limits;
 use platter_block::params::Unit;
 use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::{Span, Time};
-use platter_disk::leaf::LeafSettings;
+use platter_disk::disk_backend::DiskSettings;
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::disk::Policy;
 use platter_sim::fault::{BadSectors, Death, FaultPlan, Lands, When};
@@ -23,7 +23,7 @@ const TIMEOUT: Span = Span::from_secs(30);
 #[derive(Clone, Debug)]
 pub(in super::super) struct DiskPlan {
     pub(in super::super) model: ModelPlan,
-    pub(in super::super) settings: LeafSettings,
+    pub(in super::super) settings: DiskSettings,
     pub(in super::super) elevator: Option<ElevatorPlan>,
     pub(in super::super) faults: FaultPlan,
     /// Only the owner of a channel can see what the disk has completed.
@@ -170,7 +170,7 @@ fn limits(rng: &mut Rng, on: Features) -> Limits {
         .with_atomic_write(if on.has(Feature::Atomic) { rng.pick(&[0, 4096, 16384]) } else { 0 })
 }
 
-fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
+fn settings(rng: &mut Rng, on: Features) -> DiskSettings {
     let queue = Settings {
         depth: 1 + rng.below(32) as u32,
         nr_requests: 1 + rng.below(40) as u32,
@@ -179,7 +179,7 @@ fn settings(rng: &mut Rng, on: Features) -> LeafSettings {
         timeout: on.has(Feature::Timeouts).then_some(TIMEOUT),
         ..Settings::default()
     };
-    LeafSettings::default().with_queue(queue).with_caller_plug(rng.below(5) > 0)
+    DiskSettings::default().with_queue(queue).with_caller_plug(rng.below(5) > 0)
 }
 
 fn faults(rng: &mut Rng, on: Features, sectors: u64) -> FaultPlan {

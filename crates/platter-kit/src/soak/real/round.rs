@@ -16,8 +16,8 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::drivers::{Choice, FileDisk, FileDriver, FileOptions};
-use platter_disk::leaf::{Leaf, LeafSettings};
 use platter_disk::sys::{Direct, OpenOptions};
 use platter_sim::rng::Rng;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Resu
     Ok(Arc::new(disk))
 }
 
-fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
+fn settings(rng: &mut Rng, without: Features) -> DiskSettings {
     let queue = Settings {
         depth: 2 + rng.below(30) as u32,
         nr_requests: 4 + rng.below(40) as u32,
@@ -100,10 +100,10 @@ fn settings(rng: &mut Rng, without: Features) -> LeafSettings {
         barrier_timeout: Span::from_secs(3),
         ..Settings::default()
     };
-    LeafSettings::default().with_queue(queue)
+    DiskSettings::default().with_queue(queue)
 }
 
-fn leaf(
+fn backend(
     disk: &Arc<FileDisk>,
     script: &Arc<Script>,
     rng: &mut Rng,
@@ -126,7 +126,7 @@ fn leaf(
         Ok(Box::new(Scripted::new(channel, &script, tells)) as Box<dyn Driver>)
     });
     Ok(Arc::new(
-        Leaf::new(disk, settings(rng, without), elevator)
+        DiskBackend::new(disk, settings(rng, without), elevator)
             .map_err(|error| Failure::Unavailable(error.to_string()))?,
     ))
 }
@@ -138,7 +138,7 @@ fn make(
     places: &[Place],
     rng: &mut Rng,
 ) -> Result<(Device, Node, Vec<Arc<Script>>), Failure> {
-    let (mut leaves, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut disks, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
     for place in places {
         // Of a device as much is used, and overwritten, as of a file.
         parts.push((!place.temporary).then_some((0, SIZE / 512)));
@@ -151,14 +151,14 @@ fn make(
         let block = disk.geometry().limits.logical_block;
         let late = LateFile::open(&place.path, disk.disk().direct).ok();
         let script = Arc::new(Script::new(rng.bits(), late, block, options.without));
-        leaves.push(leaf(&disk, &script, rng, options.without)?);
+        disks.push(backend(&disk, &script, rng, options.without)?);
         scripts.push(script);
     }
     let on = [Feature::Layers, Feature::Arrays, Feature::Cache]
         .into_iter()
         .fold(Features::default(), Features::and);
     let stack = Node::over(rng, on.without(options.without), &parts);
-    let backend = stack.build(&leaves).map_err(Failure::Setup)?;
+    let backend = stack.build(&disks).map_err(Failure::Setup)?;
     Ok((Device::new(backend), stack, scripts))
 }
 

@@ -37,7 +37,7 @@ pub const BARRIER_TIMEOUT: Span = Span::from_secs(30);
 const NOTHING: u64 = u64::MAX;
 
 /// The state of a gate; one per device.
-pub struct Gate {
+pub struct BarrierGate {
     /// Barriers that have taken their places.
     placed: AtomicU64,
     /// Barriers that are over: all with numbers below this.
@@ -85,13 +85,17 @@ struct Cell {
     name: String,
 }
 
-impl Default for Gate {
-    fn default() -> Gate {
-        Gate { placed: AtomicU64::new(0), over: AtomicU64::new(0), lanes: Mutex::new(Lanes::default()) }
+impl Default for BarrierGate {
+    fn default() -> BarrierGate {
+        BarrierGate {
+            placed: AtomicU64::new(0),
+            over: AtomicU64::new(0),
+            lanes: Mutex::new(Lanes::default()),
+        }
     }
 }
 
-impl Gate {
+impl BarrierGate {
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         lock(&self.lanes)
     }
@@ -177,7 +181,7 @@ impl Lanes {
 
 /// A lane's side of the gate, with the bios that wait at the gate.
 pub struct Door {
-    gate: Arc<Gate>,
+    gate: Arc<BarrierGate>,
     cell: Arc<Cell>,
     /// Bios that have taken their places and may not start yet, with their epochs. The epoch of a barrier is
     /// that of the bios behind it.
@@ -198,7 +202,7 @@ pub struct Door {
 
 impl Door {
     /// Opens a lane's door; `bell` wakes the lane when the gate opens.
-    pub fn new(gate: &Arc<Gate>, bell: Option<Arc<dyn Bell>>) -> Door {
+    pub fn new(gate: &Arc<BarrierGate>, bell: Option<Arc<dyn Bell>>) -> Door {
         let mut lanes = gate.lanes();
         lanes.opened += 1;
         let thread = std::thread::current();

@@ -88,13 +88,13 @@ const FILE: &[Argument] = &[
     },
 ];
 
-/// Every leaf.
+/// Every disk.
 pub(super) fn rows() -> [DeviceType; 3] {
     [
         DeviceType {
             name: "file",
             summary: "a regular file or a block device",
-            shape: Shape::Leaf,
+            shape: Shape::Disk,
             example: "file(/dev/sdb, elevator=deadline, depth=64)".to_owned(),
             unnamed: &["path"],
             tables: &[FILE, queue::PARAMS],
@@ -104,7 +104,7 @@ pub(super) fn rows() -> [DeviceType; 3] {
         DeviceType {
             name: "ram",
             summary: "a disk in memory, filled with zeroes, freed when it is closed",
-            shape: Shape::Leaf,
+            shape: Shape::Disk,
             example: "ram(2G)".to_owned(),
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
@@ -114,7 +114,7 @@ pub(super) fn rows() -> [DeviceType; 3] {
         DeviceType {
             name: "null",
             summary: "a disk that does nothing: reads leave memory as it was, writes are forgotten",
-            shape: Shape::Leaf,
+            shape: Shape::Disk,
             example: "null(1T, elevator=deadline)".to_owned(),
             unnamed: &["size"],
             tables: &[SIZE, queue::PARAMS],
@@ -150,13 +150,16 @@ pub(super) fn size(args: &mut Args<'_>) -> Result<u64, SpecError> {
 /// Opens `file(path)`.
 fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let path = args.path("path")?;
-    let (leaf, elevator) = queue::read(args)?;
+    let (settings, elevator) = queue::read(args)?;
     let file = driver(args)?;
     let open = how(args, opening.access)?;
     // An argument without effect is an error before anything is opened or created.
     args.check_all_read()?;
-    let options =
-        DiskOptions::default().with_open(open).with_file(file).with_leaf(leaf).with_elevator(elevator);
+    let options = DiskOptions::default()
+        .with_open(open)
+        .with_file(file)
+        .with_settings(settings)
+        .with_elevator(elevator);
     Device::open(&path, options).map_err(|error| suggest(&path, error, opening).into())
 }
 

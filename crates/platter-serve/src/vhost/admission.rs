@@ -63,7 +63,7 @@ impl Bell for Bells {
 }
 
 /// The share.
-pub(super) struct Gate {
+pub(super) struct Admission {
     share: Share,
     bells: Arc<Bells>,
     /// A queue has a request that waits to be admitted.
@@ -80,9 +80,9 @@ pub(super) enum Turn {
     },
 }
 
-impl Gate {
-    pub(super) fn new(share: Share, bells: Arc<Bells>) -> Gate {
-        Gate { share, bells, asks: AtomicBool::new(false) }
+impl Admission {
+    pub(super) fn new(share: Share, bells: Arc<Bells>) -> Admission {
+        Admission { share, bells, asks: AtomicBool::new(false) }
     }
 
     pub(super) fn bells(&self) -> &Bells {

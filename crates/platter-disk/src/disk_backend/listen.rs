@@ -2,7 +2,7 @@
 
 use super::Shared;
 use super::control::Control;
-use super::lane::LeafLane;
+use super::lane::DiskLane;
 use super::lanes::LaneCell;
 use crate::deferred::Section;
 use crate::sync::Ordering;
@@ -60,7 +60,7 @@ pub(super) struct Listed {
     wanted: Vec<i32>,
 }
 
-impl LeafLane {
+impl DiskLane {
     /// Collects mail. Returns whether the shared queue holds nothing of the lane, so that the lane need not run it.
     pub(super) fn has_all_mail(&mut self) -> bool {
         let before = self.done.len();

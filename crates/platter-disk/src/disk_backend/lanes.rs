@@ -1,4 +1,4 @@
-//! The leaf's list of its lanes, and how bios are routed back to them.
+//! The list of a disk's lanes, and how bios are routed back to them.
 
 use super::doubts::Owner;
 use super::gate::Seen;
@@ -13,7 +13,7 @@ use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::Time;
 use std::sync::Arc;
 
-/// The part of a lane that the leaf knows.
+/// The part of a lane that its device knows.
 pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,

@@ -1,7 +1,7 @@
 //! Many callers that sleep for one driver.
 
 use crate::device::Device;
-use crate::leaf::{Leaf, LeafSettings};
+use crate::disk_backend::{DiskBackend, DiskSettings};
 use crate::wake::{Ended, Sleeper};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
@@ -75,7 +75,7 @@ impl Driver for DiskDriver {
     }
 }
 
-fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
+fn backend(elevator: &str) -> (Arc<Disk>, DiskBackend) {
     let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor");
     let (started, done, polls) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
     let disk = Arc::new(Disk { started, done, bell, polls });
@@ -83,14 +83,14 @@ fn leaf(elevator: &str) -> (Arc<Disk>, Leaf) {
     let geometry = Geometry::new(SIZE, Limits::unlimited(512));
     let channel = move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>);
     let elevator = by_name(elevator).map(|row| (row.make)());
-    let leaf = Leaf::new(FnDisk::new("disk", geometry, channel), LeafSettings::default(), elevator);
-    (disk, leaf.expect("a leaf"))
+    let backend = DiskBackend::new(FnDisk::new("disk", geometry, channel), DiskSettings::default(), elevator);
+    (disk, backend.expect("a device"))
 }
 
 /// Waits until `callers` callers sleep for the disk, which has the requests of all of them. `before` polls were made
 /// earlier; there may be two more, because a timer of the elevator may wake the lane that polls.
-fn until_asleep(disk: &Disk, leaf: &Leaf, callers: usize, before: usize) {
-    while disk.started() != callers || leaf.0.poller.count() != callers {
+fn until_asleep(disk: &Disk, backend: &DiskBackend, callers: usize, before: usize) {
+    while disk.started() != callers || backend.0.poller.count() != callers {
         let polls = disk.polls() - before;
         assert!(polls <= 2, "{polls} polls of the driver while {callers} callers fall asleep");
         std::thread::yield_now();
@@ -101,8 +101,8 @@ fn until_asleep(disk: &Disk, leaf: &Leaf, callers: usize, before: usize) {
 #[test]
 fn one_of_many_callers_polls_the_driver() {
     for elevator in ["noop", "deadline", "mq-deadline"] {
-        let (disk, leaf) = leaf(elevator);
-        let device = Device::new(Arc::new(leaf.clone()));
+        let (disk, backend) = backend(elevator);
+        let device = Device::new(Arc::new(backend.clone()));
         let (ended, ends) = channel();
         let callers: Vec<_> = (0..CALLERS)
             .map(|caller| {
@@ -113,12 +113,12 @@ fn one_of_many_callers_polls_the_driver() {
                 })
             })
             .collect();
-        until_asleep(&disk, &leaf, CALLERS as usize, 0);
+        until_asleep(&disk, &backend, CALLERS as usize, 0);
         for caller in (0..CALLERS).rev() {
             let before = disk.polls();
             disk.complete(caller * APART);
             assert_eq!(ends.recv(), Ok((caller, true)), "{elevator}");
-            until_asleep(&disk, &leaf, caller as usize, before);
+            until_asleep(&disk, &backend, caller as usize, before);
         }
         callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
     }
@@ -127,13 +127,13 @@ fn one_of_many_callers_polls_the_driver() {
 /// A lane that polls sleeps without a limit. Another lane sends a bio with a deadline and relies on the first one.
 #[test]
 fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
-    let (disk, leaf) = leaf("noop");
-    let device = Device::new(Arc::new(leaf.clone()));
+    let (disk, backend) = backend("noop");
+    let device = Device::new(Arc::new(backend.clone()));
     let caller = {
         let device = device.clone();
         std::thread::spawn(move || device.read_at(&mut [0; 512], 0).is_ok())
     };
-    until_asleep(&disk, &leaf, 1, 0);
+    until_asleep(&disk, &backend, 1, 0);
     let (ended, ends) = channel();
     let other = std::thread::spawn(move || {
         let mut bio = Bio::read(APART, vec![0; 512]).expect("a bio");
@@ -167,8 +167,8 @@ fn is_readable(handles: &[i32]) -> bool {
 /// the bell that told the first thread of the lane's new I/O; the first thread still sees its completion.
 #[test]
 fn a_listing_of_another_thread_makes_nobody_deaf() {
-    let (disk, leaf) = leaf("noop");
-    let mut lane = leaf.open_lane(LaneUse::Shared).expect("a lane");
+    let (disk, backend) = backend("noop");
+    let mut lane = backend.open_lane(LaneUse::Shared).expect("a lane");
     let now = crate::clock::now;
     let (mut first, mut second) = (Vec::new(), Vec::new());
     assert!(lane.wait_handles(&mut first));

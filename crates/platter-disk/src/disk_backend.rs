@@ -49,7 +49,7 @@ use control::Control;
 use doubts::{Doubts, Owner};
 use extent::Extent;
 use gate::{Busy, Gate};
-use lane::LeafLane;
+use lane::DiskLane;
 use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
 use poller::Poller;
@@ -59,10 +59,10 @@ use scope::ScopeLock;
 use teller::Teller;
 use tokens::Tokens;
 
-/// Settings of a leaf.
+/// Settings of a device over one disk.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct LeafSettings {
+pub struct DiskSettings {
     /// Settings of the queue.
     pub queue: Settings,
     /// Collect bios per submitter and hand them over as a batch (Linux 2.6.39 and later). Off: each bio goes to the
@@ -85,7 +85,7 @@ pub struct LeafSettings {
 }
 
 platter_block::setters! {
-    LeafSettings {
+    DiskSettings {
         queue, with_queue: Settings;
         caller_plug, with_caller_plug: bool;
         lock, with_lock: LockScope;
@@ -97,9 +97,9 @@ platter_block::setters! {
     }
 }
 
-impl Default for LeafSettings {
-    fn default() -> LeafSettings {
-        LeafSettings {
+impl Default for DiskSettings {
+    fn default() -> DiskSettings {
+        DiskSettings {
             queue: Settings::default(),
             caller_plug: true,
             lock: LockScope::Queue,
@@ -118,7 +118,7 @@ struct Shared {
     /// The geometry when the device was opened; the present size is in `extent`.
     geometry: Geometry,
     extent: Extent,
-    settings: LeafSettings,
+    settings: DiskSettings,
     clock: Clock,
     disk: Arc<dyn Disk>,
     drivers_opened: AtomicU64,
@@ -149,9 +149,9 @@ struct Shared {
 
 /// A device with its own request queues. Cheap to clone.
 #[derive(Clone)]
-pub struct Leaf(Arc<Shared>);
+pub struct DiskBackend(Arc<Shared>);
 
-impl Leaf {
+impl DiskBackend {
     /// Queues over a disk. With an elevator the shared channel is opened now.
     ///
     /// The queue's depth is at most what the disk takes at once, so that requests beyond that wait with the elevator.
@@ -160,21 +160,21 @@ impl Leaf {
     /// The disk cannot open a channel.
     pub fn new(
         disk: impl Disk + 'static,
-        settings: LeafSettings,
+        settings: DiskSettings,
         elevator: Option<Box<dyn Elevator>>,
-    ) -> Result<Leaf, Error> {
-        Leaf::over(Arc::new(disk), settings, elevator)
+    ) -> Result<DiskBackend, Error> {
+        DiskBackend::over(Arc::new(disk), settings, elevator)
     }
 
-    /// As [`Leaf::new`], over a disk whose type is not known.
+    /// As [`DiskBackend::new`], over a disk whose type is not known.
     ///
     /// # Errors
     /// The disk cannot open a channel, or has only one and no elevator is given.
     pub fn over(
         disk: Arc<dyn Disk>,
-        mut settings: LeafSettings,
+        mut settings: DiskSettings,
         elevator: Option<Box<dyn Elevator>>,
-    ) -> Result<Leaf, Error> {
+    ) -> Result<DiskBackend, Error> {
         crate::deferred::install();
         let geometry = disk.geometry();
         check_ordered(&*disk, &settings.queue)?;
@@ -229,7 +229,7 @@ impl Leaf {
         if shared_mode {
             shared.with_control(|control| control.open(&shared))?;
         }
-        Ok(Leaf(shared))
+        Ok(DiskBackend(shared))
     }
 
     /// The limits that hold everywhere on the device.
@@ -302,13 +302,13 @@ impl Shared {
     }
 }
 
-impl LimitSource for Leaf {
+impl LimitSource for DiskBackend {
     fn limits_at(&self, _pos: u64) -> (Limits, u64) {
         (self.0.geometry.limits, u64::MAX)
     }
 }
 
-impl Backend for Leaf {
+impl Backend for DiskBackend {
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.0.name)
     }
@@ -318,7 +318,7 @@ impl Backend for Leaf {
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        Ok(Box::new(LeafLane::open(&self.0, lane_use)?))
+        Ok(Box::new(DiskLane::open(&self.0, lane_use)?))
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>) {
@@ -441,7 +441,7 @@ impl Backend for Leaf {
     }
 }
 
-impl Tunable for Leaf {
+impl Tunable for DiskBackend {
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error> {
         let elevator = make();
         let shared_mode = elevator.is_some();
@@ -484,7 +484,7 @@ impl Tunable for Leaf {
     }
 }
 
-impl Traced for Leaf {
+impl Traced for DiskBackend {
     fn trace(&self, make: Option<SinkMaker>) {
         *lock(&self.0.sinks) = make;
         let sink = self.0.new_sink();

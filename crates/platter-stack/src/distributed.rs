@@ -6,9 +6,9 @@
 //! takes fewer segments. Pieces that are contiguous on a member become one part, whose segments point into
 //! the memory of the whole: nothing is copied.
 
-use crate::gate::Gate;
+use crate::barrier_gate::BarrierGate;
 use crate::reports::Reports;
-use lane::SpreadLane;
+use lane::DistributedLane;
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::driver::Geometry;
@@ -48,22 +48,22 @@ pub(crate) trait Map: LimitSource + 'static {
 }
 
 /// A device over several members.
-pub(crate) struct Spread<M> {
+pub(crate) struct Distributed<M> {
     pub(crate) name: Arc<str>,
     pub(crate) members: Vec<Arc<dyn Backend>>,
     pub(crate) map: Arc<M>,
     pub(crate) geometry: Geometry,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) gate: Arc<BarrierGate>,
     pub(crate) reports: Reports,
 }
 
-impl<M: Map> LimitSource for Spread<M> {
+impl<M: Map> LimitSource for Distributed<M> {
     fn limits_at(&self, pos: u64) -> (Limits, u64) {
         self.map.limits_at(pos)
     }
 }
 
-impl<M: Map> Backend for Spread<M> {
+impl<M: Map> Backend for Distributed<M> {
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.name)
     }
@@ -73,7 +73,7 @@ impl<M: Map> Backend for Spread<M> {
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        Ok(Box::new(SpreadLane::open(self, lane_use)?))
+        Ok(Box::new(DistributedLane::open(self, lane_use)?))
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {

@@ -1,7 +1,7 @@
 //! Sends bios of a lane to the shared queue, and cancels bios that are not in its own.
 
 use super::super::control::CLOSED_GATE;
-use super::LeafLane;
+use super::DiskLane;
 use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
 use platter_block::bio::{Bio, Flags, Op};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const CANCELLED: Fault = Fault::new(Kind::Cancelled, Stage::Queue);
 
-impl LeafLane {
+impl DiskLane {
     /// Whether a bio flushes the device, which may have only one flush at a time, or has to wait for all lanes.
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);

@@ -2,14 +2,14 @@
 
 use super::super::gate::View;
 use super::super::teller::Teller;
-use super::LeafLane;
+use super::DiskLane;
 use crate::sync::lock;
 use platter_block::driver::Driver;
 use platter_block::lane::Lane;
 use platter_block::queue::DirectLane;
 use std::sync::Arc;
 
-impl LeafLane {
+impl DiskLane {
     /// Gives the lane a queue of its own.
     pub(super) fn set_driver(&mut self, driver: Box<dyn Driver>) {
         self.cell.set_driver(&driver);
@@ -80,7 +80,7 @@ impl LeafLane {
     }
 }
 
-impl Drop for LeafLane {
+impl Drop for DiskLane {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
             // The wait is limited: requests that the disk does not return in time are left to another thread.

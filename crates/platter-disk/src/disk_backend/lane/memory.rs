@@ -1,11 +1,11 @@
 //! The memory of a lane's bios: checked once, and bounced if it is misaligned.
 
-use super::LeafLane;
+use super::DiskLane;
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Kind};
 use platter_block::lane::Lane;
 
-impl LeafLane {
+impl DiskLane {
     /// Checks the memory of a bio, which the queues rely on. Returns the bio, or a bounced one in its place if the
     /// memory is misaligned; `None`: the bio has failed.
     #[inline]

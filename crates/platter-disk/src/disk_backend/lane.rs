@@ -1,4 +1,4 @@
-//! A lane of a leaf: it uses its own queue while the device has no elevator, and the shared queue otherwise.
+//! A lane of a disk: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
 use super::depth::Depth;
 use super::doubts::Owner;
@@ -28,7 +28,7 @@ mod memory;
 mod seldom;
 mod send;
 
-pub(super) struct LeafLane {
+pub(super) struct DiskLane {
     pub(super) shared: Arc<Shared>,
     pub(super) cell: Arc<LaneCell>,
     pub(super) route: u32,
@@ -69,8 +69,8 @@ pub(super) struct LeafLane {
     failed: u64,
 }
 
-impl LeafLane {
-    pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<LeafLane, Error> {
+impl DiskLane {
+    pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<DiskLane, Error> {
         let gate = shared.gate.look();
         // Before other threads know the lane, so that nothing remains of a lane that cannot be opened.
         let driver = match gate.has_elevator() {
@@ -79,7 +79,7 @@ impl LeafLane {
         };
         let owner = shared.doubts.new_owner();
         let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
-        let mut lane = LeafLane {
+        let mut lane = DiskLane {
             shared: Arc::clone(shared),
             cell,
             route,
@@ -264,7 +264,7 @@ impl LeafLane {
     }
 }
 
-impl Lane for LeafLane {
+impl Lane for DiskLane {
     #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
         self.plug.push_back(bio);

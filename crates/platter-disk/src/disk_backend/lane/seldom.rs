@@ -3,7 +3,7 @@
 
 use super::super::control::Runs;
 use super::super::doubts::Owner;
-use super::LeafLane;
+use super::DiskLane;
 use crate::sync::Ordering;
 use platter_block::bio::Bio;
 use platter_block::fault::Kind;
@@ -11,7 +11,7 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
-impl LeafLane {
+impl DiskLane {
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
     /// Returns whether the lane may use its own queue.
     #[cold]
@@ -51,7 +51,7 @@ impl LeafLane {
     }
 
     /// Runs the shared queue if no other thread does, and collects mail.
-    pub(in crate::leaf) fn help(&mut self, now: Time) {
+    pub(in crate::disk_backend) fn help(&mut self, now: Time) {
         let before = self.done.len();
         let runs = Runs { route: self.route, done: &mut self.done, wakes: &mut self.wakes };
         self.shared.run_control(now, Some(runs));
@@ -60,7 +60,7 @@ impl LeafLane {
     }
 
     /// Bios have come back from the shared queue: those of `done` from index `before` on.
-    pub(in crate::leaf) fn has_come_back(&mut self, before: usize) {
+    pub(in crate::disk_backend) fn has_come_back(&mut self, before: usize) {
         self.away -= self.done.len() - before;
         let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
         if self.done[before..].iter().any(given_up) {
@@ -89,13 +89,13 @@ impl LeafLane {
 
     /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
     /// wait while the lane's own queue is busy, because `run` would otherwise need another test for each I/O.
-    pub(in crate::leaf) fn needs_shared(&self) -> bool {
+    pub(in crate::disk_backend) fn needs_shared(&self) -> bool {
         self.away > 0 || self.lingers_away && !self.busy
     }
 
     /// Visits the lane with the lock held that its queue shares with others, if there is one.
     #[cold]
-    pub(super) fn locked<R>(&mut self, visit: impl FnOnce(&mut LeafLane) -> R) -> R {
+    pub(super) fn locked<R>(&mut self, visit: impl FnOnce(&mut DiskLane) -> R) -> R {
         let (shared, cell) = (Arc::clone(&self.shared), Arc::clone(&self.cell));
         let stamps = shared.settings.lock_stamps;
         let _held = shared.scope.as_ref().map(|lock| lock.hold(&cell.counters, stamps));

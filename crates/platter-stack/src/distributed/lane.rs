@@ -1,8 +1,8 @@
 //! A lane over the lanes of several members.
 
 use super::parts::{Parts, Turn};
-use super::{Map, Spread};
-use crate::gate::{BARRIER, Door};
+use super::{Distributed, Map};
+use crate::barrier_gate::{BARRIER, Door};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -27,7 +27,7 @@ struct Member {
     active: bool,
 }
 
-pub(super) struct SpreadLane<M> {
+pub(super) struct DistributedLane<M> {
     // Dropped first: this waits for the I/O that the members' drivers have.
     members: Vec<Member>,
     /// Numbers of the members that have bios or parts.
@@ -56,8 +56,8 @@ pub(super) struct SpreadLane<M> {
     handles: Vec<i32>,
 }
 
-impl<M: Map> SpreadLane<M> {
-    pub(super) fn open(device: &Spread<M>, lane_use: LaneUse) -> Result<SpreadLane<M>, Error> {
+impl<M: Map> DistributedLane<M> {
+    pub(super) fn open(device: &Distributed<M>, lane_use: LaneUse) -> Result<DistributedLane<M>, Error> {
         let open = |member: &Arc<dyn Backend>| {
             member.open_lane(lane_use).map(|lane| Member { lane, out: 0, active: false })
         };
@@ -69,7 +69,7 @@ impl<M: Map> SpreadLane<M> {
         let max_segments =
             geometries().map(|member| member.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)).collect();
         let bell = members.first().and_then(|member| member.lane.bell());
-        Ok(SpreadLane {
+        Ok(DistributedLane {
             active: Vec::with_capacity(members.len()),
             map: Arc::clone(&device.map),
             size: device.geometry.size,
@@ -346,7 +346,7 @@ impl<M: Map> SpreadLane<M> {
     }
 }
 
-impl<M: Map> Lane for SpreadLane<M> {
+impl<M: Map> Lane for DistributedLane<M> {
     #[inline]
     fn submit(&mut self, _now: Time, bio: Bio) {
         self.ordered |= !self.alone && bio.flags().intersects(BARRIER);

@@ -1,4 +1,4 @@
-//! The shared queue of a leaf and how it is run.
+//! The shared queue of a disk and how it is run.
 
 use super::doubts::Owner;
 use super::lanes::{Hold, LaneCell};
