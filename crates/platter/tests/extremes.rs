@@ -211,3 +211,88 @@ fn closing_does_not_wait_for_what_takes_an_hour() {
         told.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{spec}: {error}"));
     }
 }
+
+/// Random numbers, the same each time.
+fn random(state: &mut u64, below: u64) -> u64 {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) % below
+}
+
+/// Files whose sizes are multiples of nothing, under each driver and layer: calls of any place and length agree with a model up
+/// to the last byte, the files keep their sizes, and nothing past the end can be touched.
+#[test]
+fn devices_of_odd_sizes_are_used_to_their_last_byte() {
+    let directory = tempfile::tempdir().unwrap();
+    let odd = [(1 << 20) - 1, 70_001, 65_537, 4097];
+    for (nth, &size) in odd.iter().enumerate() {
+        let at = |name: &str| file(&directory, &format!("{name}-{nth}"), size);
+        let mut specs = vec![
+            format!("partition(offset=512, {})", at("partition")),
+            format!("concat({}, {})", at("concat-a"), at("concat-b")),
+            format!(
+                "raid0(chunk=4K, {}, {})",
+                at("raid-a"),
+                file(&directory, &format!("raid-b-{nth}"), 300_001)
+            ),
+            format!("limit(iops=1000000, {})", at("limit")),
+            format!("delay(read=1us, {})", at("delay")),
+            format!("verify({})", at("verify")),
+            format!("cache({})", at("cache")),
+            format!(
+                "snapshot({}, {}, chunk=4K)",
+                at("origin"),
+                file(&directory, &format!("store-{nth}"), 4 << 20)
+            ),
+        ];
+        specs.extend(
+            ["uring", "aio", "threads"].map(|driver| format!("file({}, driver={driver})", at(driver))),
+        );
+        for spec in specs {
+            let access = Access { force: true, ..Access::read_write() };
+            let device = match registry::open(&spec, access) {
+                Ok(device) => device,
+                Err(error) if spec.contains("driver=") => {
+                    println!("left out: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{spec}: {error}"),
+            };
+            use_all_of(&spec, &device);
+            device.close().unwrap();
+        }
+    }
+    for entry in std::fs::read_dir(directory.path()).unwrap() {
+        let entry = entry.unwrap();
+        let size = entry.metadata().unwrap().len();
+        assert!(
+            odd.contains(&size) || [300_001, 4 << 20].contains(&size),
+            "{:?} has {size} bytes",
+            entry.path()
+        );
+    }
+}
+
+fn use_all_of(spec: &str, device: &Device) {
+    let size = device.size();
+    let (mut model, mut state) = (vec![0; size as usize], size);
+    for round in 0..60u8 {
+        let at = if round % 3 == 0 {
+            size - 1 - random(&mut state, size.min(600))
+        } else {
+            random(&mut state, size)
+        };
+        let len = (1 + random(&mut state, 9000)).min(size - at);
+        let (from, to) = (at as usize, (at + len) as usize);
+        model[from..to].fill(round + 1);
+        device.write_at(&model[from..to], at).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        let mut back = vec![0; size as usize];
+        device.read_at(&mut back, 0).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        assert!(back == model, "{spec}: after {len} bytes at {at}");
+    }
+    assert!(device.write_at(&[1; 2], size - 1).is_err(), "{spec}: a write across the end");
+    assert!(device.read_at(&mut [0; 2], size - 1).is_err(), "{spec}: a read across the end");
+    device.flush().unwrap();
+    let mut back = vec![0; size as usize];
+    device.read_at(&mut back, 0).unwrap();
+    assert!(back == model, "{spec}: after what was refused");
+}
