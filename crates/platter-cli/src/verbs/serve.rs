@@ -150,8 +150,11 @@ impl Serve {
                 let event = json!({ "event": "serving", "export": kind, "address": at, "devices": devices });
                 context.print(&format!("{event}\n"))?;
             } else {
-                let what = if kind == "metrics" { kind.to_owned() } else { shown.join(", ") };
-                context.print(&format!("serving {what} at {kind} {at}\n"))?;
+                let line = match kind {
+                    "metrics" => format!("serving metrics at http://{at}/metrics\n"),
+                    _ => format!("serving {} at {kind} {at}\n", shown.join(", ")),
+                };
+                context.print(&line)?;
             }
         }
         Ok(())
