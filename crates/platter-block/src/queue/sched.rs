@@ -22,6 +22,7 @@ mod complete;
 mod doubt;
 mod enqueue;
 mod hash;
+mod mode;
 mod order;
 mod plug;
 mod pool;

@@ -55,6 +55,8 @@ pub(super) struct DiskLane {
     pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
+    /// Bios in the inbox when this lane has last put some there, these included.
+    queued_behind: u32,
     pub(super) done: Vec<Bio>,
     /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
     wakes: Vec<Arc<LaneCell>>,
@@ -96,6 +98,7 @@ impl DiskLane {
             lingers_away: false,
             depth: Depth::default(),
             away: 0,
+            queued_behind: 0,
             done: Vec::new(),
             wakes: Vec::new(),
             prebuilt: Vec::new(),

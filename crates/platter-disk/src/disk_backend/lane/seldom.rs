@@ -11,6 +11,9 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
+/// Most bios that are left in the inbox; the next one is handed over with them.
+const MOST_LEFT: u32 = 16;
+
 impl DiskLane {
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
     /// Returns whether the lane may use its own queue.
@@ -77,6 +80,9 @@ impl DiskLane {
             // The thread that runs the queue next starts the device, so this one need not wait for its lock.
             self.shared.unplugs.store(true, Ordering::SeqCst);
         }
+        if self.leaves_bios() {
+            return self.sleep_on(now, timeout, &[]);
+        }
         self.run(now);
         if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
             // A completion that no descriptor shows is there at the next run.
@@ -85,6 +91,17 @@ impl DiskLane {
         if !self.has_done() {
             self.sleep_on(now, timeout, &[]);
         }
+    }
+
+    /// Whether the lane may leave its bios in the inbox, because a thread that has been woken will run the queue. It does so
+    /// only while the device has more to do than waits there, so that it is not idle in the meantime.
+    fn leaves_bios(&self) -> bool {
+        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 2);
+        self.away > 0
+            && !self.busy
+            && self.queued_behind < most
+            && self.shared.is_heard.load(Ordering::Relaxed)
+            && self.shared.lanes.woken.any()
     }
 
     /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
