@@ -11,8 +11,9 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
-/// Most bios that are left in the inbox; the next one is handed over with them.
-const MOST_LEFT: u32 = 16;
+/// Most bios that are left in the inbox; the next one is handed over with them. Few, because on a busy machine the thread
+/// that they are left to may wait long for a processor.
+const MOST_LEFT: u32 = 4;
 
 impl DiskLane {
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
@@ -94,9 +95,9 @@ impl DiskLane {
     }
 
     /// Whether the lane may leave its bios in the inbox, because a thread that has been woken will run the queue. It does so
-    /// only while the device has more to do than waits there, so that it is not idle in the meantime.
+    /// only while the device has much more to do than waits there, so that it is not idle in the meantime.
     fn leaves_bios(&self) -> bool {
-        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 2);
+        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 4);
         self.away > 0
             && !self.busy
             && self.queued_behind < most
