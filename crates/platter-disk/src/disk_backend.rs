@@ -456,7 +456,7 @@ impl Tunable for DiskBackend {
     }
 
     fn switch_ordered(&self, ordered: Ordered) -> Result<(), Error> {
-        self.0.switch_ordered(ordered)
+        ordered::switch(&self.0, ordered)
     }
 
     fn ordered(&self) -> Ordered {

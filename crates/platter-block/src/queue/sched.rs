@@ -22,7 +22,6 @@ mod complete;
 mod doubt;
 mod enqueue;
 mod hash;
-mod mode;
 mod order;
 mod plug;
 mod pool;

@@ -18,13 +18,11 @@ pub(super) fn check(disk: &dyn Disk, ordered: Ordered) -> Result<(), Error> {
     Err(Error { fault, op: Op::Write, device: disk.name(), offset: 0, len: 0, detail })
 }
 
-impl Shared {
-    /// Switches the order of the barriers that are submitted from now on.
-    pub(super) fn switch_ordered(&self, ordered: Ordered) -> Result<(), Error> {
-        check(&*self.disk, ordered)?;
-        self.with_control(|control| control.queue().switch_ordered(self.clock.now(), ordered));
-        // Starts what the elevator held, and what was held back if the queue was empty.
-        self.run_control(self.clock.now(), None);
-        Ok(())
-    }
+/// Switches the order of the barriers that are submitted from now on.
+pub(super) fn switch(shared: &Shared, ordered: Ordered) -> Result<(), Error> {
+    check(&*shared.disk, ordered)?;
+    shared.with_control(|control| control.queue().switch_ordered(shared.clock.now(), ordered));
+    // Starts what the elevator held, and what was held back if the queue was empty.
+    shared.run_control(shared.clock.now(), None);
+    Ok(())
 }
