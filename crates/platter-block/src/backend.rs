@@ -14,6 +14,7 @@ use crate::hint::Hint;
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
+use crate::queue::Ordered;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::statistics::Statistics;
@@ -209,6 +210,17 @@ impl dyn Backend {
         match self.tunable() {
             Some(own) => own.switch_elevator(make),
             None => self.below().iter().try_for_each(|below| below.switch_elevator(make)),
+        }
+    }
+
+    /// Switches how hard barriers keep their order on every disk; see [`Tunable::switch_ordered`].
+    ///
+    /// # Errors
+    /// That of the first disk that fails. The disks before it have the new mode.
+    pub fn switch_ordered(&self, ordered: Ordered) -> Result<(), Error> {
+        match self.tunable() {
+            Some(own) => own.switch_ordered(ordered),
+            None => self.below().iter().try_for_each(|below| below.switch_ordered(ordered)),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::handle::{HandleCounters, HandleId};
 use crate::hint::Hint;
 use crate::lane::Bell;
 use crate::params::{Param, ParamError};
+use crate::queue::Ordered;
 use crate::resident::Resident;
 use crate::trace::Sink;
 use alloc::boxed::Box;
@@ -27,6 +28,16 @@ pub trait Tunable {
     /// # Errors
     /// A channel of the disk that the elevator needs cannot be opened.
     fn switch_elevator(&self, make: &dyn Fn() -> Option<Box<dyn Elevator>>) -> Result<(), Error>;
+
+    /// Switches how hard barriers keep their order while I/O runs. What is in flight ends first, and what is submitted
+    /// meanwhile waits for that.
+    ///
+    /// # Errors
+    /// The disk takes no ordered tags. The old mode stays.
+    fn switch_ordered(&self, ordered: Ordered) -> Result<(), Error>;
+
+    /// How hard barriers keep their order.
+    fn ordered(&self) -> Ordered;
 
     /// The parameters of the elevator and their values.
     fn elevator_params(&self) -> Vec<(Param, i64)>;

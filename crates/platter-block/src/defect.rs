@@ -105,6 +105,8 @@ defects! {
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"
     /// The driver is not told that a request is an ordered tag, although nothing waits for its completion.
     OrderedTagForgotten "ordered-tag-forgotten" "a barrier that is sent as an ordered tag reaches the disk as a simple one"
+    /// What was held back while the order of barriers was switched stays there until something else lets it in.
+    OrderedSwitchHolds "ordered-switch-holds" "I/O that was submitted while the order of barriers was switched never ends"
     /// A simulated disk serves its queue as if no request were an ordered tag.
     OrderedTagPassed "ordered-tag-passed" "a simulated disk serves requests before an ordered tag that was sent before them"
     /// A bio that was examined before the device shrank is not examined again under the queue's lock.

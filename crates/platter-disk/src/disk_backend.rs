@@ -37,6 +37,7 @@ mod lane;
 mod lanes;
 mod listen;
 pub(crate) mod mailbox;
+mod ordered;
 pub(crate) mod parker;
 pub(crate) mod poller;
 pub(crate) mod runner;
@@ -44,6 +45,7 @@ mod scope;
 mod stalled;
 mod teller;
 pub(crate) mod tokens;
+pub(crate) mod woken;
 
 use control::Control;
 use doubts::{Doubts, Owner};
@@ -177,7 +179,7 @@ impl DiskBackend {
     ) -> Result<DiskBackend, Error> {
         crate::deferred::install();
         let geometry = disk.geometry();
-        check_ordered(&*disk, &settings.queue)?;
+        ordered::check(&*disk, settings.queue.ordered)?;
         if let Some(depth) = disk.depth() {
             settings.queue.depth = settings.queue.depth.min(depth);
         }
@@ -249,18 +251,6 @@ fn too_few_channels(disk: &dyn Disk, channels: u32) -> Error {
         ),
     };
     Error { fault, op: Op::Read, device: disk.name(), offset: 0, len: 0, detail }
-}
-
-/// Barriers can be sent as ordered tags only to a disk that keeps their order.
-fn check_ordered(disk: &dyn Disk, settings: &Settings) -> Result<(), Error> {
-    if settings.ordered == Ordered::Drain || disk.geometry().features.ordered_tags {
-        return Ok(());
-    }
-    let fault = Fault::new(Kind::Unsupported, Stage::Queue);
-    let detail = "the disk takes no ordered tags, as ordered=tag demands; leave that out, or use a simulated SCSI disk \
-                  with a queue of its own (queue=sptf) and without a bus, such as sim(man3367mp)"
-        .to_string();
-    Err(Error { fault, op: Op::Write, device: disk.name(), offset: 0, len: 0, detail })
 }
 
 impl Shared {
@@ -463,6 +453,14 @@ impl Tunable for DiskBackend {
         // Starts the requests that the old elevator held, whichever thread will reap them.
         self.0.run_control(self.0.clock.now(), None);
         Ok(())
+    }
+
+    fn switch_ordered(&self, ordered: Ordered) -> Result<(), Error> {
+        ordered::switch(&self.0, ordered)
+    }
+
+    fn ordered(&self) -> Ordered {
+        self.0.with_control(|control| control.queue().ordered())
     }
 
     fn elevator_params(&self) -> Vec<(Param, i64)> {

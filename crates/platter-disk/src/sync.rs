@@ -4,7 +4,7 @@ use crate::deferred::Section;
 use crate::lock_meter::{self, Hold, Taken};
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ use platter_block::bio::Op;
 use platter_block::elevator::Elevator;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
+use platter_block::queue::Ordered;
 
 impl Device {
     /// Switches the elevator by name while I/O runs; `none` removes it.
@@ -31,6 +32,29 @@ impl Device {
     /// The device has no queue of its own.
     pub fn switch_elevator(&self, make: &dyn Fn() -> Box<dyn Elevator>) -> Result<(), Error> {
         self.backend().switch_elevator(&|| Some(make()))
+    }
+
+    /// Switches how hard barriers keep their order, `drain` or `tag` as in `ordered=` of a device spec, while I/O runs, on
+    /// all disks below. What is in flight ends first, and what is submitted meanwhile waits for that.
+    ///
+    /// # Errors
+    /// The mode is unknown, or a disk takes no ordered tags. The disks before that one have the new mode.
+    pub fn set_ordered(&self, mode: &str) -> Result<(), Error> {
+        let ordered = match mode {
+            "drain" => Ordered::Drain,
+            "tag" => Ordered::Tag,
+            _ => {
+                let detail = format!("unknown order of barriers \"{mode}\"; expected one of: drain, tag");
+                return Err(self.error(
+                    Fault::new(Kind::Unsupported, Stage::Handle),
+                    Op::Write,
+                    0,
+                    0,
+                    detail,
+                ));
+            }
+        };
+        self.backend().switch_ordered(ordered)
     }
 
     /// The parameters of the elevator and their present values; empty without an elevator. With several disks

@@ -75,6 +75,12 @@ fn devices_are_listed_tuned_added_and_removed() {
     assert_eq!(changed["elevator"], "mq-deadline");
     let (code, message) = refused(call.call("device.elevator", json!({ "device": "a", "elevator": "cqf" })));
     assert!(code == -32000 && message.contains("mq-deadline"), "{message}");
+    let ordered = call.call("device.ordered", json!({ "device": "a", "ordered": "drain" })).unwrap();
+    assert!(ordered["barriers"].as_str().unwrap().starts_with("drain"), "{ordered}");
+    for (mode, text) in [("tag", "takes no ordered tags"), ("tags", "expected one of drain, tag")] {
+        let (code, message) = refused(call.call("device.ordered", json!({ "device": "a", "ordered": mode })));
+        assert!(code == -32000 && message.contains(text), "{message}");
+    }
     let params = call.call("device.params", json!({ "device": "a" })).unwrap();
     let name = params[0]["name"].as_str().unwrap().to_owned();
     let set = call.call("device.set_param", json!({ "device": "a", "param": name, "value": 123 })).unwrap();

@@ -239,3 +239,81 @@ fn a_power_cut_leaves_nothing_from_behind_what_it_has_taken() {
         assert!(!(next || last) || middle, "{at}: what is behind the barrier without it");
     }
 }
+
+impl Rig {
+    fn switch(&mut self, ordered: Ordered) {
+        let now = self.world.clock().now();
+        self.lane.queue.switch_ordered(now, ordered);
+        self.lane.run(now);
+    }
+}
+
+/// What the queue has admitted before the switch ends first; what is held back by then waits for that.
+#[test]
+fn the_mode_is_switched_once_the_queue_has_drained() {
+    for (from, to) in [(Ordered::Drain, Ordered::Tag), (Ordered::Tag, Ordered::Drain)] {
+        for cache in [false, true] {
+            let mut rig = Rig::new(cache, from);
+            rig.submit(group());
+            rig.switch(to);
+            assert!(rig.lane.queue.ordered_switch_pending() && rig.lane.queue.ordered() == to);
+            rig.submit(group().map(|mut bio| {
+                bio.set_token(bio.token() + 10);
+                bio
+            }));
+            let done = rig.settle();
+            let tokens: Vec<u64> = done.iter().map(|(token, _)| *token).collect();
+            assert_eq!(tokens.len(), 10);
+            assert!(done.iter().all(|(_, fault)| fault.is_none()));
+            assert!(tokens[2] == 3 && tokens[7] == 13, "{tokens:?}");
+            // With tags everything of the first group is with the disk; without, what is behind its barrier is not.
+            let first = if from == Ordered::Tag { 5 } else { 3 };
+            assert!(tokens[..first].iter().all(|token| *token < 10), "{tokens:?}");
+            // One of the two barriers was sent as a tag.
+            assert_eq!((rig.counts().0, rig.counts().1), (2, 1));
+            assert!(!rig.lane.queue.ordered_switch_pending());
+        }
+    }
+}
+
+#[test]
+fn an_idle_queue_switches_at_once_and_a_second_switch_replaces_the_first() {
+    let mut rig = Rig::new(true, Ordered::Drain);
+    rig.switch(Ordered::Tag);
+    assert_eq!((rig.lane.queue.barrier_mode(), rig.lane.queue.ordered_switch_pending()), ("tag+FUA", false));
+    rig.submit(group());
+    rig.switch(Ordered::Drain);
+    rig.switch(Ordered::Tag);
+    rig.submit([write(6, NEAR)]);
+    assert_eq!(rig.settle().len(), 6);
+    assert_eq!((rig.lane.queue.barrier_mode(), rig.counts().1), ("tag+FUA", 1));
+}
+
+/// A barrier that is aborted is carried out again before the switch, and what was taken back behind it waits.
+#[test]
+fn a_switch_waits_for_a_barrier_that_drains_after_a_failure() {
+    let mut rig = Rig::new(true, Ordered::Tag);
+    rig.strike(Op::Write, Blow::Transient(TRANSIENT[0]));
+    rig.submit(group());
+    rig.switch(Ordered::Drain);
+    rig.submit([barrier(6, FAR + 1000), write(7, NEAR)]);
+    let done = rig.settle();
+    assert_eq!(done.iter().filter(|(_, fault)| fault.is_none()).count(), 7, "{done:?}");
+    assert_eq!(rig.counts(), (2, 1, 1));
+}
+
+/// Time passes while the switch waits: a bio that is held back still times out.
+#[test]
+fn what_waits_for_a_switch_keeps_its_deadline() {
+    let mut rig = Rig::new(true, Ordered::Drain);
+    rig.strike(Op::Write, Blow::Stuck(Span::from_secs(3600), Lands::Late));
+    rig.submit([write(1, NEAR)]);
+    rig.switch(Ordered::Tag);
+    let mut late = write(2, FAR);
+    late.set_deadline(Some(rig.world.clock().now() + Span::from_secs(1)));
+    rig.submit([late]);
+    while rig.done.is_empty() {
+        assert!(rig.step());
+    }
+    assert_eq!((rig.done[0].token(), rig.done[0].status().unwrap_err().kind), (2, Kind::TimedOut));
+}

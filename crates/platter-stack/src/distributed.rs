@@ -121,10 +121,14 @@ impl<M: Map> Backend for Distributed<M> {
     fn facts(&self) -> Vec<Fact> {
         let mut facts = self.map.facts();
         facts.push(("members", self.members.len().to_string()));
-        facts.extend(self.members.iter().take(FACTS_OF).flat_map(|member| {
+        let of_members = self.members.iter().take(FACTS_OF).flat_map(|member| {
             let name = [("member", member.name().to_string())];
             name.into_iter().chain(member.facts())
-        }));
+        });
+        let of_members: Vec<Fact> = of_members.collect();
+        // With a single member nothing has to be kept in order across members.
+        facts.extend(crate::order::drains(&of_members).filter(|_| self.members.len() > 1));
+        facts.extend(of_members);
         facts
     }
 }

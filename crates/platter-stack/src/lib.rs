@@ -15,6 +15,7 @@ pub mod filter;
 pub mod kit;
 pub mod limit;
 mod members;
+mod order;
 pub mod partition;
 pub mod raid0;
 mod random;

@@ -32,6 +32,7 @@ pub use default_elevator::{DEFAULT_ELEVATOR_VARIABLE, set_default_elevator};
 pub use driver::{DriverArgs, DriverType, OpenDisk};
 pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
+pub use queue::ORDERS;
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
 pub use register::{register_driver, register_layer};
 pub use row::{DeviceType, Shape};

@@ -173,3 +173,17 @@ fn disks() -> Option<PathBuf> {
     }
     found
 }
+
+/// `ordered=` is shown where the disk keeps the order, refused where it cannot, and shown as draining in layers that drain.
+#[test]
+fn the_order_of_barriers_is_shown_and_refused() {
+    let disk = "sim(man3367mp, elevator=noop, ordered=tag)";
+    let part = json(&["info", &format!("partition(offset=1M, {disk})")]);
+    assert_eq!(part[0]["below"][0]["facts"]["barriers"], "tag");
+    assert!(part[0]["facts"]["barriers"].is_null(), "{part}");
+    let array = json(&["info", &format!("raid0({disk}, {disk})")]);
+    let of_layer = array[0]["facts"]["barriers"].as_str().unwrap();
+    assert!(of_layer.starts_with("drain in this layer"), "{of_layer}");
+    fails_saying(3, &["info", "ram(1M, ordered=tag)"], &["takes no ordered tags", "leave that out"]);
+    fails_saying(2, &["info", "sim(man3367mp, ordered=tags)"], &["ordered", "drain", "tag"]);
+}

@@ -52,6 +52,8 @@ pub(super) struct DiskLane {
     pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
+    /// Bios in the inbox when this lane has last put some there, these included.
+    pub(super) queued_behind: u32,
     pub(super) done: Vec<Bio>,
     /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
     wakes: Vec<Arc<LaneCell>>,

@@ -2,6 +2,7 @@
 
 use super::doubts::Owner;
 use super::gate::Seen;
+use super::woken::Woken;
 use super::{Busy, Mailbox};
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
@@ -47,11 +48,11 @@ pub(super) enum Hold {
 }
 
 impl LaneCell {
-    fn new(counters: Arc<Counters>, owner: Owner, lane_use: LaneUse) -> LaneCell {
+    fn new(counters: Arc<Counters>, owner: Owner, lane_use: LaneUse, woken: Arc<Woken>) -> LaneCell {
         let opener = std::thread::current().name().unwrap_or("without a name").to_string();
         LaneCell {
             busy: Busy::new(),
-            mailbox: Mailbox::new(),
+            mailbox: Mailbox::new(woken),
             counters,
             owner,
             relies: AtomicBool::new(false),
@@ -130,12 +131,17 @@ struct List {
     retired_statistics: Statistics,
 }
 
-pub(super) struct Lanes(Mutex<List>);
+pub(super) struct Lanes {
+    list: Mutex<List>,
+    /// Threads of lanes that have been woken.
+    pub(super) woken: Arc<Woken>,
+}
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
         let (retired, retired_statistics) = (Snapshot::default(), Statistics::default());
-        Lanes(Mutex::new(List { slots: Vec::new(), retired, retired_statistics }))
+        let list = Mutex::new(List { slots: Vec::new(), retired, retired_statistics });
+        Lanes { list, woken: Arc::new(Woken::new()) }
     }
 
     /// Adds a lane and returns it with its route.
@@ -145,8 +151,8 @@ impl Lanes {
         owner: Owner,
         lane_use: LaneUse,
     ) -> (Arc<LaneCell>, u32) {
-        let cell = Arc::new(LaneCell::new(counters, owner, lane_use));
-        let mut list = lock(&self.0);
+        let cell = Arc::new(LaneCell::new(counters, owner, lane_use, Arc::clone(&self.woken)));
+        let mut list = lock(&self.list);
         let free = list.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let route = free.unwrap_or_else(|| {
             list.slots.push(Slot::Free);
@@ -158,7 +164,7 @@ impl Lanes {
 
     /// Removes a lane while `away` of its bios are in the shared queue or on their way back from it.
     pub(super) fn remove(&self, route: u32, away: usize) {
-        let mut list = lock(&self.0);
+        let mut list = lock(&self.list);
         let List { slots, retired, retired_statistics } = &mut *list;
         let Some(slot) = slots.get_mut(route as usize) else { return };
         let Slot::Open(cell) = std::mem::replace(slot, Slot::Free) else { return };
@@ -184,7 +190,7 @@ impl Lanes {
     ) {
         let mut list = None;
         for (route, bio) in bios {
-            let list = list.get_or_insert_with(|| lock(&self.0));
+            let list = list.get_or_insert_with(|| lock(&self.list));
             let Some(slot) = list.slots.get_mut(route as usize) else { continue };
             let (Slot::Open(cell) | Slot::Closing(cell)) = slot else { continue };
             if cell.mailbox.put(bio) {
@@ -230,7 +236,7 @@ impl Lanes {
     /// When the lane of a queue that has given up requests was last run, and its name. `None`: it is gone, or what its
     /// driver has returned can be seen without it.
     pub(super) fn unseen_since(&self, owner: Owner) -> Option<(Time, String)> {
-        let list = lock(&self.0);
+        let list = lock(&self.list);
         let mut open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
             Slot::Open(cell) if cell.owner == owner => Some((route, cell)),
             _ => None,
@@ -242,7 +248,7 @@ impl Lanes {
 
     /// Names of the lanes that hold up a barrier.
     pub(super) fn that_hold(&self) -> Vec<String> {
-        let list = lock(&self.0);
+        let list = lock(&self.list);
         let open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
             Slot::Open(cell) if cell.hold() >= Hold::Device => Some(cell.name(route)),
             _ => None,
@@ -260,7 +266,7 @@ impl Lanes {
 
     /// Wakes the lane of a route.
     pub(super) fn ring(&self, route: u32) {
-        if let Some(Slot::Open(cell)) = lock(&self.0).slots.get(route as usize) {
+        if let Some(Slot::Open(cell)) = lock(&self.list).slots.get(route as usize) {
             cell.mailbox.ring();
         }
     }
@@ -277,7 +283,7 @@ impl Lanes {
 
     /// Visits the open lanes until `visit` returns `true`.
     fn each(&self, mut visit: impl FnMut(&LaneCell) -> bool) -> bool {
-        lock(&self.0).slots.iter().any(|slot| match slot {
+        lock(&self.list).slots.iter().any(|slot| match slot {
             Slot::Open(cell) => visit(cell),
             _ => false,
         })
@@ -285,7 +291,7 @@ impl Lanes {
 
     /// Sum of the counters of all lanes, including closed ones.
     pub(super) fn counters(&self) -> Snapshot {
-        let list = lock(&self.0);
+        let list = lock(&self.list);
         let mut sum = list.retired.clone();
         for slot in &list.slots {
             if let Slot::Open(cell) = slot {
@@ -296,7 +302,7 @@ impl Lanes {
     }
     /// Statistics of all lanes, including closed ones.
     pub(super) fn statistics(&self) -> Statistics {
-        let list = lock(&self.0);
+        let list = lock(&self.list);
         let mut sum = list.retired_statistics.clone();
         for slot in &list.slots {
             if let Slot::Open(cell) = slot {

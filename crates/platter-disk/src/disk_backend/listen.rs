@@ -124,11 +124,19 @@ impl DiskLane {
         let until = timeout.map(|span| now + span);
         let mut sleeper = std::mem::take(&mut self.sleeper);
         let mut now = now;
-        while self.sleep_once(now, until, others, place.as_ref(), &mut sleeper) {
+        loop {
+            let goes_on = self.sleep_once(now, until, others, place.as_ref(), &mut sleeper);
+            let must_run = self.must_run();
+            if must_run {
+                self.help(self.shared.clock.now());
+            }
+            if !goes_on {
+                break;
+            }
             // Only the shared queue caused the wake-up: it is run here, and the caller continues to sleep.
             now = self.shared.clock.now();
             let is_called = self.shared.poller.is_called(self.route);
-            if !self.has_all_mail() && !is_called {
+            if !self.has_all_mail() && !is_called && !must_run {
                 self.help(now);
             }
             // With `away` at 0 only given-up requests are left, and the caller waits for the release of their memory.
@@ -144,6 +152,12 @@ impl DiskLane {
         Place { shared: Arc::clone(&self.shared), cell: Arc::clone(&self.cell), route: self.route }
     }
 
+    /// Ends a sleep until the lane is rung, or one that has not begun. Returns whether other threads have left bios to this
+    /// one: then it must run the shared queue before it does anything else.
+    fn must_run(&self) -> bool {
+        self.cell.mailbox.parker.settle() && self.shared.has_inbox.load(Ordering::SeqCst)
+    }
+
     /// Sleeps until the lane is rung, if another lane polls the driver of the shared queue.
     fn park(&self, now: Time, until: Option<Time>, place: &Place) -> Parked {
         let mailbox = &self.cell.mailbox;
@@ -152,8 +166,10 @@ impl DiskLane {
             return Parked::Not;
         }
         if place.enter() {
-            mailbox.parker.disarm();
-            return Parked::Polls;
+            return match self.must_run() {
+                true => Parked::Slept,
+                false => Parked::Polls,
+            };
         }
         mailbox.parker.sleep(until.map(|at| Duration::from_nanos(at.since(now).0)));
         Parked::Slept

@@ -1,9 +1,11 @@
 //! How a lane gets its bios back from a queue that other threads run, and how it sleeps in the meantime.
 
 use super::parker::Parker;
+use super::woken::Woken;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use crate::wake::{EventFd, WakeFd};
 use platter_block::bio::Bio;
+use std::sync::Arc;
 
 /// Bios that have come back, and whether a lane is there to take them.
 struct Mail {
@@ -25,13 +27,14 @@ pub(crate) struct Mailbox {
 }
 
 impl Mailbox {
-    pub(crate) fn new() -> Mailbox {
+    /// A mailbox of a device, whose `woken` threads its lane is one of.
+    pub(crate) fn new(woken: Arc<Woken>) -> Mailbox {
         Mailbox {
             mail: Mutex::new(Mail { bios: Vec::new(), owed: None }),
             has_mail: AtomicBool::new(false),
             nudged: AtomicBool::new(false),
             wake: WakeFd::new(),
-            parker: Parker::new(),
+            parker: Parker::new(woken),
         }
     }
 
@@ -94,9 +97,8 @@ impl Mailbox {
         self.wake.arm()
     }
 
-    /// Marks the lane as awake.
+    /// Marks the lane as awake. Its parker has settled.
     pub(crate) fn wake_up(&self) {
-        self.parker.disarm();
         self.wake.disarm();
     }
 

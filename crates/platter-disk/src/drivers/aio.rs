@@ -9,7 +9,7 @@ use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 mod seen;
@@ -58,6 +58,9 @@ pub struct Aio {
     watched: AtomicBool,
     /// Requests in flight that do not signal it.
     unwatched: usize,
+    /// Signals of the handle that were made, or are about to be, and have not been cleared. The kernel signals after it
+    /// has posted the event, so a signal may come after its event has been reaped.
+    signals: AtomicI64,
     /// Slot of the request that listens to the threads; it is behind those of the queue's requests.
     listener: u32,
     /// Whether an event means that a request is complete. Otherwise a write that would have blocked has an event too, and
@@ -91,6 +94,7 @@ impl Aio {
             eventfd: OnceLock::new(),
             watched: AtomicBool::new(false),
             unwatched: 0,
+            signals: AtomicI64::new(0),
             listener: depth,
             has_final_events: !nowait,
             nowait,
@@ -207,8 +211,31 @@ impl Aio {
         if let Some(eventfd) = self.eventfd.get()
             && self.watched.load(Ordering::Relaxed)
         {
-            eventfd.signal();
+            self.signal(eventfd);
         }
+    }
+
+    fn signal(&self, eventfd: &EventFd) {
+        self.signals.fetch_add(1, Ordering::Relaxed);
+        eventfd.signal();
+    }
+
+    /// Makes the wait handle unreadable and collects what completed before that. Costs a system call only if a signal
+    /// is outstanding.
+    fn clear_signals(&mut self, now: Time) {
+        let signals = self.signals.load(Ordering::Relaxed);
+        if self.unwatched > 0 || signals == 0 {
+            return;
+        }
+        let Some(eventfd) = self.eventfd.get().filter(|_| self.watched.load(Ordering::Relaxed)) else {
+            return;
+        };
+        let cleared = i64::try_from(eventfd.clear()).unwrap_or(signals);
+        *self.signals.get_mut() -= cleared;
+        // The events of these signals have been posted.
+        self.collect(now);
+        let signals = self.signals.get_mut();
+        *signals = (*signals).max(0);
     }
 
     /// Records that the kernel has completed a request.
@@ -265,7 +292,12 @@ impl Aio {
     }
 
     fn finish_all(&mut self, now: Time, mut events: Vec<Event>) {
-        events.drain(..).for_each(|event| self.finish(now, event.data as u32, event.result));
+        for event in events.drain(..) {
+            let slot = event.data as u32;
+            let signals = self.batch.iocb(slot).is_some_and(|iocb| iocb.flags & FLAG_RESFD != 0);
+            *self.signals.get_mut() += i64::from(signals);
+            self.finish(now, slot, event.result);
+        }
         self.events = events;
     }
 
@@ -325,13 +357,7 @@ impl Driver for Aio {
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         self.collect(now);
-        if self.unwatched == 0
-            && let Some(eventfd) = self.eventfd.get()
-            && self.watched.load(Ordering::Relaxed)
-        {
-            eventfd.clear();
-            self.collect(now);
-        }
+        self.clear_signals(now);
         if self.side.in_flight() > 0 {
             self.side.reap(now, done);
         }
@@ -370,7 +396,7 @@ impl Driver for Aio {
         let eventfd = self.eventfd.get()?;
         if !self.watched.swap(true, Ordering::Relaxed) {
             // Requests in flight do not signal: until they complete, the handle stays readable.
-            eventfd.signal();
+            self.signal(eventfd);
         }
         Some(eventfd.raw())
     }

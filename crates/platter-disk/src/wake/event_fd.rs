@@ -22,10 +22,12 @@ impl EventFd {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Makes the descriptor unreadable.
-    pub(crate) fn clear(&self) {
+    /// Makes the descriptor unreadable. Returns how many signals it had.
+    pub(crate) fn clear(&self) -> u64 {
+        let mut signals = [0; 8];
         // Nothing to read is fine.
-        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+        let _ = rustix::io::read(&self.0, &mut signals);
+        u64::from_ne_bytes(signals)
     }
 
     /// Blocks until the descriptor is readable, the time has passed or a signal arrives.

@@ -53,7 +53,7 @@ impl WakeFd {
     pub(crate) fn arm(&self) -> Option<&EventFd> {
         let fd = match self.fd.get() {
             Some(fd) => {
-                fd.iter().for_each(EventFd::clear);
+                let _ = fd.as_ref().map(EventFd::clear);
                 fd
             }
             None => self.fd.get_or_init(|| EventFd::new().ok()),

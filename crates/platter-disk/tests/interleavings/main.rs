@@ -27,6 +27,8 @@ mod runner;
 mod tally;
 #[path = "../../src/disk_backend/tokens.rs"]
 mod tokens;
+#[path = "../../src/disk_backend/woken.rs"]
+mod woken;
 
 mod models;
 mod polling;

@@ -8,6 +8,7 @@ use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::tally::Tally;
 use crate::tokens::Tokens;
 use crate::wake::WakeFd;
+use crate::woken::Woken;
 use loom::cell::UnsafeCell;
 use loom::thread;
 use platter_block::bio::Bio;
@@ -304,7 +305,7 @@ fn no_work_is_left_behind() {
 #[test]
 fn a_sleeper_hears_of_its_mail() {
     check(|| {
-        let mailbox = Arc::new(Mailbox::new());
+        let mailbox = Arc::new(Mailbox::new(Arc::new(Woken::new())));
         let posts = [0, 1].map(|_| {
             let mailbox = Arc::clone(&mailbox);
             spawn(move || {
@@ -332,7 +333,7 @@ fn a_sleeper_hears_of_its_mail() {
 #[test]
 fn a_sleeper_that_never_says_it_is_awake_hears_too() {
     check(|| {
-        let mailbox = Arc::new(Mailbox::new());
+        let mailbox = Arc::new(Mailbox::new(Arc::new(Woken::new())));
         let post = {
             let mailbox = Arc::clone(&mailbox);
             spawn(move || {
@@ -359,7 +360,7 @@ fn a_sleeper_that_never_says_it_is_awake_hears_too() {
 #[test]
 fn a_sleeper_that_is_nudged_looks_again() {
     check(|| {
-        let shared = Arc::new((Mailbox::new(), AtomicBool::new(false)));
+        let shared = Arc::new((Mailbox::new(Arc::new(Woken::new())), AtomicBool::new(false)));
         let layer = {
             let shared = Arc::clone(&shared);
             spawn(move || {
@@ -382,7 +383,7 @@ fn a_sleeper_that_is_nudged_looks_again() {
 #[test]
 fn a_closed_mailbox_counts_what_is_still_to_come() {
     check(|| {
-        let shared = Arc::new((Mailbox::new(), Mutex::new(0)));
+        let shared = Arc::new((Mailbox::new(Arc::new(Woken::new())), Mutex::new(0)));
         let posts = [0, 1].map(|_| {
             let shared = Arc::clone(&shared);
             spawn(move || {

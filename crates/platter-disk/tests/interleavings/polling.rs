@@ -3,7 +3,8 @@
 use crate::mailbox::Mailbox;
 use crate::poller::Poller;
 use crate::runner::Runner;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
+use crate::woken::Woken;
 use loom::thread;
 use platter_block::bio::Bio;
 use std::sync::Arc;
@@ -13,6 +14,11 @@ struct Device {
     poller: Poller,
     boxes: Vec<Mailbox>,
     queue: Runner<()>,
+    /// The threads that have been woken and do not run yet.
+    woken: Arc<Woken>,
+    /// Lanes with a bio on the way to the queue. The disk completes what the queue gets at once.
+    inbox: Mutex<Vec<usize>>,
+    has_inbox: AtomicBool,
     /// Lanes whose bios the disk has completed: while there are any, the driver's descriptor is readable.
     completed: Mutex<Vec<usize>>,
     /// The lane that polls the descriptor. It sleeps on its bell, which rings when the descriptor becomes readable.
@@ -21,9 +27,13 @@ struct Device {
 
 impl Device {
     fn new(lanes: usize) -> Arc<Device> {
+        let woken = Arc::new(Woken::new());
         Arc::new(Device {
             poller: Poller::new(),
-            boxes: (0..lanes).map(|_| Mailbox::new()).collect(),
+            boxes: (0..lanes).map(|_| Mailbox::new(Arc::clone(&woken))).collect(),
+            woken,
+            inbox: Mutex::new(Vec::new()),
+            has_inbox: AtomicBool::new(false),
             queue: Runner::new(()),
             completed: Mutex::new(Vec::new()),
             polled_by: Mutex::new(None),
@@ -38,6 +48,10 @@ impl Device {
 
     /// Delivers what is complete. Returns the lanes to ring: those that sleep.
     fn run_locked(&self) -> Vec<usize> {
+        if self.has_inbox.swap(false, Ordering::SeqCst) {
+            let sent = std::mem::take(&mut *lock(&self.inbox));
+            lock(&self.completed).extend(sent);
+        }
         let mut completed = std::mem::take(&mut *lock(&self.completed));
         completed.iter().for_each(|&lane| assert!(!self.boxes[lane].put(Bio::flush())));
         completed.retain(|&lane| self.boxes[lane].is_asleep());
@@ -75,12 +89,28 @@ impl Device {
         if !self.poller.enter(lane as u32) {
             return mailbox.parker.sleep(None);
         }
-        mailbox.parker.disarm();
+        if self.must_run(lane) {
+            return self.run();
+        }
         let wake = mailbox.fall_asleep().expect("a descriptor");
         if !mailbox.has_mail() {
             self.poller.enter(lane as u32);
             self.poll(lane);
             wake.sleep();
+        }
+    }
+
+    /// The lane runs. Returns whether others have left bios to it.
+    fn must_run(&self, lane: usize) -> bool {
+        self.boxes[lane].parker.settle() && self.has_inbox.load(Ordering::SeqCst)
+    }
+
+    /// Sends a bio, and leaves it to a woken thread if there is one.
+    fn send(&self, lane: usize) {
+        lock(&self.inbox).push(lane);
+        self.has_inbox.store(true, Ordering::SeqCst);
+        if !self.woken.any() {
+            self.run();
         }
     }
 
@@ -90,6 +120,9 @@ impl Device {
         let mut bios = Vec::new();
         loop {
             self.sleep(lane);
+            if self.must_run(lane) {
+                self.run();
+            }
             let is_called = self.poller.is_called(lane as u32);
             mailbox.take(&mut bios);
             if bios.is_empty() && !is_called {
@@ -138,4 +171,27 @@ fn lanes_that_rely_on_another_to_poll_hear_of_their_bios() {
 #[test]
 fn the_duty_to_poll_is_passed_on_until_all_are_served() {
     check(3, 2);
+}
+
+/// One lane is woken for its bio, while another one sends a bio and leaves it to the woken lane.
+#[test]
+fn a_woken_lane_hands_over_what_was_left_to_it() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let device = Device::new(2);
+        let sleeper = {
+            let device = Arc::clone(&device);
+            thread::spawn(move || device.wait(0))
+        };
+        let disk = {
+            let device = Arc::clone(&device);
+            thread::spawn(move || device.complete(0))
+        };
+        device.send(1);
+        device.wait(1);
+        sleeper.join().unwrap();
+        disk.join().unwrap();
+        assert!(lock(&device.inbox).is_empty());
+    });
 }

@@ -131,5 +131,6 @@ macro_rules! number {
     };
 }
 
+number!(AtomicI32, i32);
 number!(AtomicU32, u32);
 number!(AtomicU64, u64);

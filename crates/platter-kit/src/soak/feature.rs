@@ -46,7 +46,7 @@ features! {
     Timeouts "timeouts" 40 "disks with a timeout",
     Deadlines "deadlines" 30 "deadlines of single I/Os",
     Cancel "cancel" 25 "I/Os that the program cancels",
-    Switch "switch" 35 "elevators and parameters that change while I/O is under way",
+    Switch "switch" 35 "elevators, parameters and the order of barriers, which change while I/O is under way",
     Neglect "neglect" 25 "channels that are not polled while others send barriers",
     DropLanes "drop-lanes" 25 "channels and futures that are dropped with I/O under way",
     Reopen "reopen" 15 "devices that are closed and opened again",

@@ -7,6 +7,7 @@ use super::feature::{Feature, Features};
 use super::memory::Layout;
 use platter_block::bio::{Context, Flags, IoPrio, Op};
 use platter_block::hint::Hint;
+use platter_block::queue::Ordered;
 use platter_block::time::Span;
 use platter_sim::fault::Strike;
 use platter_sim::rng::Rng;
@@ -95,6 +96,8 @@ pub(super) enum Act {
     Cancel(u32),
     /// Switches the elevator of all disks.
     Switch(Option<ElevatorPlan>),
+    /// Switches how all disks that can keep the order of barriers do so.
+    Order(Ordered),
     /// Sets a parameter of the elevator.
     Set(&'static str, i64),
     /// Injects a fault into the next command of a disk.
@@ -218,6 +221,9 @@ impl Plan {
         if rng.below(100) < Feature::Tags.chance() && !without.has(Feature::Tags) {
             features = features.and(Feature::Tags);
             disks.iter_mut().for_each(|disk| disk.tag_barriers(&mut rng));
+            if features.has(Feature::Switch) {
+                steps::add_orders(&mut rng, &mut acts);
+            }
         }
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {

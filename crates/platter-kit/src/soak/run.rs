@@ -8,6 +8,8 @@ use super::{Bug, Feature, Finding};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags};
 use platter_block::elevator::{Elevator, Noop};
+use platter_block::fault::Error;
+use platter_block::queue::Ordered;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
@@ -337,6 +339,11 @@ impl<'a> Run<'a> {
                 }
             }
             Act::Switch(plan) => return self.switch(plan.as_ref()),
+            Act::Order(ordered) => {
+                let switched = order(open.device.backend(), *ordered);
+                switched
+                    .map_err(|error| Finding::new("switch", format!("the order of barriers: {error}")))?;
+            }
             Act::Set(name, value) => {
                 // The current elevator may not have the parameter.
                 let _ = open.device.backend().set_elevator_param(name, *value);
@@ -404,6 +411,15 @@ impl<'a> Run<'a> {
 
     fn stack(&self) -> &'a Node {
         &self.plan.stack
+    }
+}
+
+/// Switches the order of barriers on the disks that take ordered tags.
+fn order(device: &Arc<dyn Backend>, ordered: Ordered) -> Result<(), Error> {
+    match device.tunable() {
+        Some(_) if !device.geometry().features.ordered_tags => Ok(()),
+        Some(disk) => disk.switch_ordered(ordered),
+        None => device.below().iter().try_for_each(|below| order(below, ordered)),
     }
 }
 

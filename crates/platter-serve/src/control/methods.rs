@@ -124,6 +124,12 @@ pub const METHODS: &[Method] = &[
         run: device_elevator,
     },
     Method {
+        name: "device.ordered",
+        params: &[DEVICE, required("ordered", "text", "how barriers keep their order: drain or tag")],
+        summary: "switch how barriers keep their order while I/O runs",
+        run: device_ordered,
+    },
+    Method {
         name: "device.params",
         params: &[DEVICE],
         summary: "the parameters of the I/O scheduler",
@@ -291,6 +297,17 @@ fn device_elevator(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> 
     }
     served.device().set_elevator(name).map_err(failed)?;
     Ok(daemon.device_report(&served))
+}
+
+fn device_ordered(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
+    let (served, mode) = (served(daemon, params)?, excerpt(params.text("ordered"), MOST_SHOWN));
+    if !registry::ORDERS.contains(&mode.as_str()) {
+        return Err(wrong(format!("ordered is {mode:?}; expected one of {}", registry::ORDERS.join(", "))));
+    }
+    served.device().set_ordered(&mode).map_err(failed)?;
+    let facts = served.device().facts();
+    let barriers = facts.iter().find(|(name, _)| *name == "barriers").map(|(_, mode)| mode);
+    Ok(json!({ "barriers": barriers }))
 }
 
 fn device_params(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {

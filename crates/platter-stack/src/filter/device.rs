@@ -167,8 +167,10 @@ impl<F: Filter> Backend for Filtered<F> {
     }
 
     fn facts(&self) -> Vec<Fact> {
+        let below = self.below.facts();
+        let order = crate::order::drains(&below).filter(|_| !F::PASSES_IO);
         let own = self.facts.iter().cloned().chain(self.filter.facts());
-        own.chain(self.below.facts()).collect()
+        own.chain(order).chain(below).collect()
     }
 }
 

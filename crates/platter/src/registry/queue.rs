@@ -72,7 +72,7 @@ pub(super) const PARAMS: &[Argument] = &[
     },
     Argument {
         name: "ordered",
-        kind: ArgumentKind::Choice(&["drain", "tag"]),
+        kind: ArgumentKind::Choice(&ORDERS),
         default: "drain",
         help: "hard barriers: drain the queue, or send them as ordered tags, for simulated disks with a queue of their own",
     },
@@ -101,6 +101,9 @@ pub(super) const PARAMS: &[Argument] = &[
         help: "copy misaligned memory instead of failing",
     },
 ];
+
+/// How hard barriers may keep their order: the values of `ordered`.
+pub const ORDERS: [&str; 2] = ["drain", "tag"];
 
 /// Reads the settings and makes the elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn Elevator>>), SpecError> {

@@ -222,6 +222,7 @@ impl SchedQueue {
         }
         if self.order.is_closed() {
             self.try_barrier(now);
+            self.finish_switch(now);
         }
         self.note_attention();
     }

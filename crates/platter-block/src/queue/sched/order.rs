@@ -13,6 +13,7 @@ use super::{Rest, Role, SchedQueue};
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
+use crate::queue::Ordered;
 use crate::queue::family::Parent;
 use crate::request::State;
 use crate::time::{Span, Time};
@@ -75,12 +76,20 @@ pub(super) struct Order {
     /// Contents of other queues of the same device.
     pub(super) outside: Rest,
     pub(super) failed: Option<Fault>,
+    /// The mode to switch to once the queue has drained. New bios are held back until then.
+    pub(super) switching: Option<Ordered>,
 }
 
 impl Order {
     /// Whether new bios must be held back.
     #[inline]
     pub(super) fn is_closed(&self) -> bool {
+        self.is_closed_by_barrier() || self.switching.is_some()
+    }
+
+    /// Whether they must be held back because of a barrier.
+    #[inline]
+    pub(super) fn is_closed_by_barrier(&self) -> bool {
         self.shut || self.barrier.is_some()
     }
 
@@ -538,6 +547,9 @@ impl SchedQueue {
             self.submit_checked(now, bio);
         }
         self.order.releasing = false;
+        if self.order.switching.is_some() {
+            self.finish_switch(now);
+        }
         self.note_attention();
     }
 }

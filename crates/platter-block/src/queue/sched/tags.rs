@@ -31,7 +31,7 @@ impl SchedQueue {
     pub fn barrier_mode(&self) -> &'static str {
         let features = &self.geometry.features;
         let durable = (features.write_cache, features.fua);
-        match (self.sends_tags(), durable) {
+        match (self.ordered() == Ordered::Tag && features.ordered_tags, durable) {
             (false, (false, _)) => "drain",
             (false, (true, false)) => "drain+flush",
             (false, (true, true)) => "drain+FUA",

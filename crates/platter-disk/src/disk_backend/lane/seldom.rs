@@ -21,6 +21,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// Most bios that are left in the inbox; the next one is handed over with them. Few, because on a busy machine the thread
+/// that they are left to may wait long for a processor.
+const MOST_LEFT: u32 = 4;
+
 impl DiskLane {
     pub(in crate::disk_backend) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<DiskLane, Error> {
         let gate = shared.gate.look();
@@ -48,6 +52,7 @@ impl DiskLane {
             lingers_away: false,
             depth: Depth::default(),
             away: 0,
+            queued_behind: 0,
             done: Vec::new(),
             wakes: Vec::new(),
             prebuilt: Vec::new(),
@@ -151,6 +156,9 @@ impl DiskLane {
             // The thread that runs the queue next starts the device, so this one need not wait for its lock.
             self.shared.unplugs.store(true, Ordering::SeqCst);
         }
+        if self.leaves_bios() {
+            return self.sleep_on(now, timeout, &[]);
+        }
         self.run(now);
         if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
             // A completion that no descriptor shows is there at the next run.
@@ -159,6 +167,17 @@ impl DiskLane {
         if !self.has_done() {
             self.sleep_on(now, timeout, &[]);
         }
+    }
+
+    /// Whether the lane may leave its bios in the inbox, because a thread that has been woken will run the queue. It does so
+    /// only while the device has much more to do than waits there, so that it is not idle in the meantime.
+    fn leaves_bios(&self) -> bool {
+        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 4);
+        self.away > 0
+            && !self.busy
+            && self.queued_behind < most
+            && self.shared.is_heard.load(Ordering::Relaxed)
+            && self.shared.lanes.woken.any()
     }
 
     /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to

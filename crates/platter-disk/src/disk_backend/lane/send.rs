@@ -63,6 +63,7 @@ impl DiskLane {
         self.go_away(1);
         let mut inbox = lock(&self.shared.inbox);
         inbox.push((bio, Prebuilt::NOT));
+        self.queued_behind = inbox.len() as u32;
         self.shared.has_inbox.store(true, Ordering::SeqCst);
     }
 
@@ -118,6 +119,7 @@ impl DiskLane {
             bio.set_route(self.route);
             inbox.push((bio, self.prebuilt.get(at).copied().unwrap_or_default()));
         }
+        self.queued_behind = inbox.len() as u32;
         self.shared.has_inbox.store(true, Ordering::SeqCst);
         drop(inbox);
         self.prebuilt.clear();

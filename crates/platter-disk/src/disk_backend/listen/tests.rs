@@ -124,6 +124,36 @@ fn one_of_many_callers_polls_the_driver() {
     }
 }
 
+/// Callers that are woken together leave their next bios to the last of them that runs. None is left behind.
+#[test]
+fn what_is_left_to_a_woken_caller_is_handed_over() {
+    const READS: u64 = 200;
+    let (disk, backend) = backend("noop");
+    let device = Device::new(Arc::new(backend));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let device = device.clone();
+            std::thread::spawn(move || {
+                (0..READS).all(|_| device.read_at(&mut [0; 512], caller * APART).is_ok())
+            })
+        })
+        .collect();
+    // The disk completes all that it has at once, so that many callers are woken.
+    let mut completed = 0;
+    while completed < CALLERS * READS {
+        let some: Vec<Completion> =
+            disk.started.lock().unwrap().drain(..).map(|(_, completion)| completion).collect();
+        if some.is_empty() {
+            std::thread::yield_now();
+            continue;
+        }
+        completed += some.len() as u64;
+        disk.done.lock().unwrap().extend(some);
+        rustix::io::write(&disk.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+    }
+    assert!(callers.into_iter().all(|caller| caller.join().expect("no panic")));
+}
+
 /// A lane that polls sleeps without a limit. Another lane sends a bio with a deadline and relies on the first one.
 #[test]
 fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {

@@ -100,3 +100,27 @@ fn a_channel_that_is_dropped_leaves_a_clean_context() {
         assert_eq!((done.len(), done[0].status()), (1, Ok(())));
     }
 }
+
+/// The kernel's signals are counted, so that the handle is cleared as often as it must be, and no oftener.
+#[test]
+fn the_handle_is_unreadable_once_everything_has_been_reaped() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    let mut bench = aio(&rig);
+    let handle = bench.driver().wait_handle().unwrap();
+    for _ in 0..50 {
+        for block in 0..4 {
+            bench.submit(transfer(Op::Read, block * 4096, 4096, 0));
+        }
+        assert_eq!(bench.finish().len(), 4);
+        // The kernel signals after it has posted the event, so the last signal may still come.
+        while bench.driver().signals.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            let (now, mut done) = (bench.now, Vec::new());
+            bench.driver().reap(now, &mut done);
+            assert!(done.is_empty());
+        }
+        assert!(!crate::drivers::testing::is_readable(handle));
+    }
+}

@@ -162,6 +162,7 @@ const REACH: &[(&str, Reach)] = &[
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),
+    ("ordered-switch-holds", Reach::Within(60)),
     ("ordered-tag-forgotten", Reach::Within(1000)),
     ("ordered-tag-passed", Reach::Within(1000)),
     (

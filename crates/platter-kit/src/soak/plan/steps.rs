@@ -6,6 +6,7 @@ use super::io::Mix;
 use super::{Act, Way};
 use platter_block::bio::Op;
 use platter_block::hint::Hint;
+use platter_block::queue::Ordered;
 use platter_block::time::Span;
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
 use platter_sim::rng::Rng;
@@ -157,6 +158,14 @@ pub(super) fn draw(rng: &mut Rng, on: Features, disks: u32) -> Vec<Act> {
         acts.insert(0, cut(rng));
     }
     acts
+}
+
+/// Puts switches of the order of barriers between the steps of a plan.
+pub(super) fn add_orders(rng: &mut Rng, acts: &mut Vec<Act>) {
+    for _ in 0..1 + rng.below(6) {
+        let at = rng.below(acts.len() as u64 + 1) as usize;
+        acts.insert(at, Act::Order(rng.pick(&[Ordered::Drain, Ordered::Tag])));
+    }
 }
 
 /// Puts changes of the sizes of disks between the steps of a plan.

@@ -1,0 +1,74 @@
+//! Barriers as ordered tags, through layers and switched while the device is open.
+
+use platter::Access;
+use platter::block::bio::{Bio, Flags};
+
+fn open(spec: &str) -> platter::Device {
+    platter::open(spec, Access::read_write()).unwrap_or_else(|error| panic!("{spec}: {error}"))
+}
+
+/// Two writes, a barrier and two writes. Returns how many barriers were sent as tags.
+fn tagged(device: &platter::Device) -> u64 {
+    let before = device.counters().barriers_tagged;
+    let mut channel = device.channel(8).unwrap();
+    for (number, pos) in [0u64, 1 << 30, 1 << 20, 1 << 29, 4096].into_iter().enumerate() {
+        let mut bio = Bio::write(pos, vec![1u8; 4096]).unwrap();
+        bio.set_token(number as u64);
+        if number == 2 {
+            bio.add_flags(Flags::HARD_BARRIER);
+        }
+        channel.submit(bio).unwrap();
+    }
+    let mut done = Vec::new();
+    while done.len() < 5 {
+        channel.wait(&mut done, None);
+    }
+    assert!(done.iter().all(|bio| bio.status().is_ok()));
+    let barrier = done.iter().position(|bio| bio.token() == 2);
+    assert_eq!(barrier, Some(2), "it keeps its place");
+    device.counters().barriers_tagged - before
+}
+
+fn barriers(device: &platter::Device) -> String {
+    let facts = device.facts();
+    facts.iter().find(|(name, _)| *name == "barriers").map(|(_, mode)| mode.clone()).unwrap()
+}
+
+#[test]
+fn the_order_is_switched_through_the_layers() {
+    for spec in [
+        "sim(man3367mp, elevator=noop)",
+        "partition(offset=1M, sim(man3367mp, elevator=noop))",
+        "raid0(sim(man3367mp, elevator=noop))",
+        "concat(sim(man3367mp, elevator=noop))",
+        "delay(read=1ms, sim(man3367mp, elevator=noop))",
+    ] {
+        let device = open(spec);
+        assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"), "{spec}");
+        device.set_ordered("tag").unwrap();
+        assert_eq!(tagged(&device), 1, "{spec}");
+        let expected = if spec.starts_with("delay") { "drain in this layer" } else { "tag" };
+        assert!(barriers(&device).starts_with(expected), "{spec}: {}", barriers(&device));
+        device.set_ordered("drain").unwrap();
+        assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"), "{spec}");
+    }
+}
+
+/// An array sends a barrier to each member after it has drained.
+#[test]
+fn an_array_of_several_members_drains_itself() {
+    let disk = "sim(man3367mp, elevator=noop, ordered=tag)";
+    let device = open(&format!("raid0({disk}, {disk})"));
+    assert!(barriers(&device).starts_with("drain in this layer"));
+    assert!(tagged(&device) <= 2);
+}
+
+#[test]
+fn a_disk_that_takes_no_tags_refuses_and_keeps_its_mode() {
+    let device = open("ram(2G, elevator=noop)");
+    let error = device.set_ordered("tag").unwrap_err().to_string();
+    assert!(error.contains("takes no ordered tags"), "{error}");
+    let error = device.set_ordered("tags").unwrap_err().to_string();
+    assert!(error.contains("\"tags\"") && error.contains("drain, tag"), "{error}");
+    assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"));
+}
