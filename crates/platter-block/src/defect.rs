@@ -100,6 +100,8 @@ defects! {
     NbdFuaIgnored "nbd-fua-ignored" "an NBD server answers a write with FUA before it is durable"
     /// A flush after a lost connection succeeds although the server may have lost writes.
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
+    /// A server copies the data of a read once more before it is sent.
+    NbdReadsCopied "nbd-reads-copied" "an NBD server copies what it reads before it is sent"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"

@@ -90,6 +90,7 @@ impl Daemon {
             "written_bytes": count(&counts.written_bytes),
             "flushes": count(&counts.flushes),
             "discards": count(&counts.discards),
+            "copied_bytes": count(&counts.copied_bytes),
             "errors": count(&counts.errors),
             "in_flight": count(&counts.in_flight),
             "oldest_io_seconds": client.oldest(now).map(|age| age.as_secs_f64()),

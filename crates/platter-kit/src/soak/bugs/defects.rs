@@ -159,6 +159,13 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
     ),
     (
+        "nbd-reads-copied",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/nbd_copies/main.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),
