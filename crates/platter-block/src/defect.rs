@@ -74,6 +74,8 @@ defects! {
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
     DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
+    /// A device that is brought to rest is flushed while requests that were begun still run.
+    DrainLeavesRequests "drain-leaves-requests" "a server reports a device at rest while requests of clients are in it"
     /// An export answers a flush before the device has carried it out.
     ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows

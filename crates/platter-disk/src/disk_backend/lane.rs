@@ -65,6 +65,8 @@ pub(super) struct DiskLane {
     bouncer: Bouncer,
     /// The device's size in the lane's queue.
     size: u64,
+    /// The count of changes of the sinks that the lane's queue has seen.
+    sink_change: u64,
     /// Failed bios of the lane's queue, as of the last check.
     failed: u64,
 }
@@ -103,6 +105,7 @@ impl DiskLane {
             listed: RefCell::default(),
             bouncer: Bouncer::default(),
             size: shared.extent.size(),
+            sink_change: 0,
             failed: 0,
         };
         driver.into_iter().for_each(|driver| lane.set_driver(driver));

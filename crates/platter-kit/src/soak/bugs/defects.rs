@@ -100,6 +100,10 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "drain-leaves-requests",
+        Reach::Targeted { test: "crates/platter-serve/tests/attended.rs", why: "the soak has no server" },
+    ),
+    (
         "export-flush-early",
         Reach::Targeted {
             test: "crates/platter-serve/tests/exports_defects.rs",
