@@ -104,6 +104,8 @@ defects! {
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
     /// A server copies the data of a read once more before it is sent.
     NbdReadsCopied "nbd-reads-copied" "an NBD server copies what it reads before it is sent"
+    /// A client that is to encrypt goes on without encryption if the server has none.
+    NbdTlsOptional "nbd-tls-optional" "a client that is to use TLS goes on without it if the server has none"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"

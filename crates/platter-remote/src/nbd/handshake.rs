@@ -8,6 +8,7 @@ use super::wire::{
     BASE_ALLOCATION, INIT_MAGIC, MAX_STRING_BYTES, OPTION_MAGIC, OptionHeader, OptionReply, client_flag,
     info, option, option_reply, server_flag, transmission_flag,
 };
+use platter_block::defect::{self, Defect};
 use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, printable};
 use std::fmt;
@@ -363,6 +364,10 @@ impl Handshake {
         let outcome = match self.step {
             Step::StartTls => match header.kind {
                 option_reply::ACK => Some(Outcome::StartTls),
+                _ if header.is_error() && defect::is_on(Defect::NbdTlsOptional) => {
+                    self.begin();
+                    None
+                }
                 _ if header.is_error() => return Err(HandshakeError::NoTls(reason(header.kind, &data))),
                 _ => return Err(unexpected(header)),
             },

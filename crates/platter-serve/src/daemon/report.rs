@@ -234,6 +234,20 @@ pub fn kind_name(kind: Kind) -> String {
     name
 }
 
+/// A trace.
+pub(crate) fn trace(state: &TraceState) -> Value {
+    let format = match state.format {
+        Format::Text => "text",
+        Format::Blktrace => "blktrace",
+    };
+    json!({
+        "file": state.file.display().to_string(),
+        "format": format,
+        "written_bytes": state.written_bytes,
+        "error": state.error,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,18 +262,4 @@ mod tests {
         assert_eq!(percentile(&[], 500), None);
         assert_eq!(kind_name(Kind::TimedOut), "timed_out");
     }
-}
-
-/// A trace.
-pub(crate) fn trace(state: &TraceState) -> Value {
-    let format = match state.format {
-        Format::Text => "text",
-        Format::Blktrace => "blktrace",
-    };
-    json!({
-        "file": state.file.display().to_string(),
-        "format": format,
-        "written_bytes": state.written_bytes,
-        "error": state.error,
-    })
 }

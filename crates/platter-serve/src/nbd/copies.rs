@@ -17,7 +17,7 @@ impl Copies {
 
     /// Moves `from..to` of `memory` to its beginning.
     #[inline]
-    pub(super) fn to_front(&mut self, memory: &mut [u8], from: usize, to: usize) {
+    pub(super) fn move_to_front(&mut self, memory: &mut [u8], from: usize, to: usize) {
         memory.copy_within(from..to, 0);
         self.bytes += (to - from) as u64;
     }

@@ -170,6 +170,13 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "nbd-tls-optional",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/nbds_defects.rs",
+            why: "the soak has no network",
+        },
+    ),
+    (
         "odd-end-alone",
         Reach::Targeted { test: "crates/platter-disk/tests/tail.rs", why: "simulated disks are no files" },
     ),

@@ -38,7 +38,7 @@ impl Inbox {
     pub(super) fn space(&mut self, most: usize, copies: &mut Copies) -> &mut [u8] {
         if self.start > 0 {
             // A part of a header, or what waits for a free place.
-            copies.to_front(&mut self.memory, self.start, self.end);
+            copies.move_to_front(&mut self.memory, self.start, self.end);
             (self.start, self.end) = (0, self.end - self.start);
         }
         let end = self.memory.len().min(self.end.saturating_add(most));
