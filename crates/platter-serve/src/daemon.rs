@@ -9,7 +9,7 @@
 //! message, and the old stays.
 
 mod changes;
-mod quiet;
+pub mod quiet;
 mod reload;
 pub mod report;
 

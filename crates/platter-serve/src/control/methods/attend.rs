@@ -3,7 +3,7 @@
 use super::{failed, served, wrong};
 use crate::control::error::RpcError;
 use crate::control::params::Params;
-use crate::daemon::{Daemon, report};
+use crate::daemon::{Daemon, quiet, report};
 use crate::device_trace::MOST_BYTES;
 use platter_disk::trace_output::Format;
 use serde_json::{Value, json};
@@ -37,6 +37,6 @@ pub(super) fn trace_stop(daemon: &Daemon, params: &Params) -> Result<Value, RpcE
 pub(super) fn drain(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
     let limit = params.count("timeout_ms")?.map(Duration::from_millis);
     let limit = limit.unwrap_or_else(|| daemon.stop_timeout());
-    let held = daemon.drain_device(&served(daemon, params)?, limit)?;
+    let held = quiet::drain(daemon.clients(), &served(daemon, params)?, limit)?;
     Ok(json!({ "done": true, "held_us": u64::try_from(held.as_micros()).unwrap_or(u64::MAX) }))
 }
