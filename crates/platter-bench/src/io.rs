@@ -41,7 +41,6 @@ mod run;
 mod simulated;
 mod tally;
 mod text;
-pub mod trace;
 mod usage;
 mod verify;
 mod worker;

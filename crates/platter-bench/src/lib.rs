@@ -9,6 +9,7 @@ pub mod io;
 pub mod ladder;
 pub mod load;
 pub mod locks;
+pub mod nbd;
 pub mod parallel_read;
 pub mod processes;
 pub mod readahead;

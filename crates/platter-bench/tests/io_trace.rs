@@ -1,12 +1,12 @@
 //! Traces of the I/Os of a run: the columns, the records, and correct times.
 
-use platter_bench::io::trace::{Format, Tracer};
 use platter_bench::io::{self, Hooks, IoReport};
 use platter_bench::workload::{JobOptions, Rw};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
+use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
 use std::io::Write;

@@ -51,8 +51,8 @@ pub trait Tunable {
 
 /// A device with queues that report trace events.
 pub trait Traced {
-    /// Sends the trace events of the shared queue and of lanes opened from now on to sinks made by `make` (one per
-    /// queue); `None` stops tracing.
+    /// Sends the trace events of the shared queue, of open lanes from their next batch on, and of lanes opened from now on
+    /// to sinks made by `make` (one per queue); `None` stops tracing, also from the next batch on.
     fn trace(&self, make: Option<SinkMaker>);
 }
 

@@ -74,6 +74,8 @@ defects! {
     DoubtIgnored "doubt-ignored" "nothing waits for a write that has timed out and may still reach the disk"
     /// A bio without a deadline waits without a limit for the end of a doubt that only a lane which is not run can see.
     DoubtWaitsForOwner "doubt-waits-for-owner" "I/O to a range in doubt waits without end for a lane that is not run"
+    /// A device that is brought to rest is flushed while requests that were begun still run.
+    DrainLeavesRequests "drain-leaves-requests" "a server reports a device at rest while requests of clients are in it"
     /// An export answers a flush before the device has carried it out.
     ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
@@ -100,6 +102,10 @@ defects! {
     NbdFuaIgnored "nbd-fua-ignored" "an NBD server answers a write with FUA before it is durable"
     /// A flush after a lost connection succeeds although the server may have lost writes.
     NbdLossForgotten "nbd-loss-forgotten" "a flush says that data is durable which a remote server may have lost"
+    /// A server copies the data of a read once more before it is sent.
+    NbdReadsCopied "nbd-reads-copied" "an NBD server copies what it reads before it is sent"
+    /// A client that is to encrypt goes on without encryption if the server has none.
+    NbdTlsOptional "nbd-tls-optional" "a client that is to use TLS goes on without it if the server has none"
     /// If a file ends inside a page, only the last partial block goes through the page cache; the rest of its page
     /// bypasses it.
     OddEndAlone "odd-end-alone" "the end of a file of odd size goes through the page cache, the rest of its page around it"

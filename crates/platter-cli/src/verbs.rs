@@ -9,6 +9,7 @@ mod bench_dm;
 mod bench_fileio;
 mod bench_io;
 mod bench_locks;
+mod bench_nbd;
 mod bench_parallel_read;
 mod bench_schedulers;
 mod check;

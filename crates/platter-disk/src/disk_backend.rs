@@ -147,6 +147,8 @@ struct Shared {
     poller: Poller,
     regions: Mutex<Vec<Region>>,
     sinks: Mutex<Option<SinkMaker>>,
+    /// How often these have changed.
+    sink_changes: AtomicU64,
 }
 
 /// A device with its own request queues. Cheap to clone.
@@ -224,6 +226,7 @@ impl DiskBackend {
             poller: Poller::new(),
             regions: Mutex::new(Vec::new()),
             sinks: Mutex::new(None),
+            sink_changes: AtomicU64::new(0),
             settings,
         });
         let teller = Teller::new(&shared, Owner::CONTROL, None);
@@ -485,6 +488,9 @@ impl Tunable for DiskBackend {
 impl Traced for DiskBackend {
     fn trace(&self, make: Option<SinkMaker>) {
         *lock(&self.0.sinks) = make;
+        // Open lanes belong to their owners, which see the change at their next batch.
+        self.0.sink_changes.fetch_add(1, Ordering::SeqCst);
+        self.0.gate.announce_change();
         let sink = self.0.new_sink();
         self.0.with_control(|control| control.queue().set_sink(sink));
     }

@@ -30,5 +30,6 @@ mod sync;
 pub mod sync_io;
 pub mod sys;
 mod thread_number;
+pub mod trace_output;
 mod tuning;
 mod wake;

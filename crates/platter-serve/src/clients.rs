@@ -23,6 +23,8 @@ pub struct Counts {
     pub discards: AtomicU64,
     /// Requests that were answered with an error.
     pub errors: AtomicU64,
+    /// Bytes of payload that the server has copied between its own buffers (NBD), without those of the TLS library.
+    pub copied_bytes: AtomicU64,
     /// Requests that have not been answered.
     pub in_flight: AtomicU64,
 }

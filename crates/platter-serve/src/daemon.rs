@@ -9,6 +9,7 @@
 //! message, and the old stays.
 
 mod changes;
+pub mod quiet;
 mod reload;
 pub mod report;
 

@@ -58,6 +58,9 @@ pub struct Options {
     pub tls: Option<crate::tls::Tls>,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
+    /// Whether data passes through two more buffers of the server (NBD), as in a server that copies: to measure what
+    /// that costs.
+    pub staged: bool,
 }
 
 impl Options {
@@ -82,6 +85,7 @@ impl Default for Options {
             #[cfg(feature = "tls")]
             tls: None,
             sparse_reads: false,
+            staged: false,
         }
     }
 }

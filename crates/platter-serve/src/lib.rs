@@ -18,6 +18,7 @@ pub mod config;
 pub mod control;
 #[cfg(feature = "daemon")]
 pub mod daemon;
+pub mod device_trace;
 pub mod error;
 pub mod events;
 pub mod export;

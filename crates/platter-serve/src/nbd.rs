@@ -7,6 +7,7 @@
 
 mod address;
 mod connection;
+mod copies;
 mod link;
 pub mod negotiation;
 mod server;

@@ -1,9 +1,12 @@
 //! The devices of a server, under their names.
 
+use crate::device_trace::{DeviceTrace, TraceState};
 use crate::error::ServeError;
 use crate::qos::Arbiter;
 use crate::restart::{FirstFlush, Past};
 use platter_disk::device::Device;
+use platter_disk::trace_output::Format;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest name of a device, in bytes: that of an NBD export name.
@@ -17,6 +20,7 @@ pub struct Served {
     read_only: bool,
     qos: Arc<Arbiter>,
     past: Past,
+    trace: Mutex<Option<DeviceTrace>>,
 }
 
 impl Served {
@@ -34,7 +38,8 @@ impl Served {
         }
         let read_only = device.geometry().features.read_only;
         let (description, qos) = (device.name().to_string(), Arbiter::new());
-        Ok(Served { name: name.to_owned(), description, device, read_only, qos, past: Past::Unknown })
+        let (past, trace) = (Past::Unknown, Mutex::default());
+        Ok(Served { name: name.to_owned(), description, device, read_only, qos, past, trace })
     }
 
     /// Clients may only read.
@@ -96,9 +101,48 @@ impl Served {
         &self.qos
     }
 
+    /// Traces the queues of the device's disks to a new file, of at most `most` bytes, while I/O runs. Each event takes
+    /// about a microsecond, under a lock of all queues of the device.
+    ///
+    /// # Errors
+    /// The device is traced already; the path is not absolute, exists, or cannot be written.
+    pub fn start_trace(&self, file: &Path, format: Format, most: u64) -> Result<TraceState, ServeError> {
+        let mut trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = &*trace {
+            return Err(ServeError::system(format!(
+                "the device {:?} is traced already, to {}; end that first",
+                self.name,
+                running.state().file.display()
+            )));
+        }
+        let begun = DeviceTrace::begin(&self.device, file, format, most)?;
+        let state = begun.state();
+        *trace = Some(begun);
+        Ok(state)
+    }
+
+    /// Ends the trace; nothing is written to its file any more. `None`: the device is not traced.
+    pub fn stop_trace(&self) -> Option<TraceState> {
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner).take();
+        trace.map(DeviceTrace::end)
+    }
+
+    /// The state of the trace, if the device is traced.
+    pub fn trace_state(&self) -> Option<TraceState> {
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        trace.as_ref().map(DeviceTrace::state)
+    }
+
     /// Whether clients may only read.
     pub fn is_read_only(&self) -> bool {
         self.read_only
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // Completes the file.
+        self.stop_trace();
     }
 }
 

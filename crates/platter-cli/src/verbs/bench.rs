@@ -1,7 +1,8 @@
 //! `platter bench`: the benchmarks.
 
 use super::{
-    bench_chunked, bench_dm, bench_fileio, bench_io, bench_locks, bench_parallel_read, bench_schedulers,
+    bench_chunked, bench_dm, bench_fileio, bench_io, bench_locks, bench_nbd, bench_parallel_read,
+    bench_schedulers,
 };
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
@@ -19,6 +20,8 @@ pub(crate) enum Bench {
     Io(Box<bench_io::Io>),
     /// How often the engine's locks are taken, waited for and held, by callers and numbers of threads
     Locks(bench_locks::Locks),
+    /// The NBD server: rates, processor time and copies per byte, beside a way that copies
+    Nbd(bench_nbd::Nbd),
     /// Sequential reads of several devices at once, in three ways
     ParallelRead(bench_parallel_read::ParallelRead),
     /// All elevators under mixes of processes
@@ -33,6 +36,7 @@ impl Bench {
             Bench::Fileio(fileio) => fileio.run(context),
             Bench::Io(io) => io.run(context),
             Bench::Locks(locks) => locks.run(context),
+            Bench::Nbd(nbd) => nbd.run(context),
             Bench::ParallelRead(parallel_read) => parallel_read.run(context),
             Bench::Schedulers(schedulers) => schedulers.run(context),
         }

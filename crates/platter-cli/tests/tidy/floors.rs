@@ -15,7 +15,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-serve", &[PARTS, &["platter-remote", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
     ("platter-kit", &[PARTS]),
-    ("platter-bench", &[PARTS, &["platter-aio"]]),
+    ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit"]]),
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),

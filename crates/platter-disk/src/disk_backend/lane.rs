@@ -64,6 +64,8 @@ pub(super) struct DiskLane {
     bouncer: Bouncer,
     /// The device's size in the lane's queue.
     size: u64,
+    /// The count of changes of the sinks that the lane's queue has seen.
+    sink_change: u64,
     /// Failed bios of the lane's queue, as of the last check.
     failed: u64,
 }

@@ -6,7 +6,7 @@
 //! - `channel`: the driver: requests to the socket, replies from it, and what happens when the connection is lost.
 //! - `slots`, `memory`, `ranges`: requests that have not been answered.
 //! - `unflushed`: what a server that died may have lost.
-//! - `attempt`, `socket`: connecting and negotiating.
+//! - `attempt`, `socket`: connecting and negotiating; `secure`: encryption.
 //! - `disk`: the disk, its limits, and questions that go over a connection of their own.
 
 mod attempt;
@@ -16,6 +16,8 @@ mod error;
 mod memory;
 mod options;
 mod ranges;
+#[cfg(feature = "tls")]
+mod secure;
 mod shared;
 mod slots;
 mod socket;

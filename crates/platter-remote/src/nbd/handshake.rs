@@ -8,6 +8,7 @@ use super::wire::{
     BASE_ALLOCATION, INIT_MAGIC, MAX_STRING_BYTES, OPTION_MAGIC, OptionHeader, OptionReply, client_flag,
     info, option, option_reply, server_flag, transmission_flag,
 };
+use platter_block::defect::{self, Defect};
 use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, printable};
 use std::fmt;
@@ -69,6 +70,8 @@ pub enum Outcome {
     Export(Export),
     /// The names of the server's exports. The negotiation has ended.
     List(Vec<String>),
+    /// TLS begins with the next byte in each direction. After that [`Handshake::encrypted`] goes on.
+    StartTls,
 }
 
 /// Why a negotiation failed.
@@ -86,6 +89,8 @@ pub enum HandshakeError {
     },
     /// The server demands TLS.
     TlsRequired,
+    /// The server has no TLS, for this reason.
+    NoTls(String),
     /// The server has refused, for this reason.
     Refused(String),
 }
@@ -112,6 +117,10 @@ impl fmt::Display for HandshakeError {
                 }
             }
             HandshakeError::TlsRequired => f.write_str("the server demands TLS; use nbds:// or nbds+unix://"),
+            HandshakeError::NoTls(why) => write!(
+                f,
+                "the server does not encrypt ({why}); start it with a certificate, or use nbd:// over a network that is trusted"
+            ),
             HandshakeError::Refused(why) => write!(f, "the server refuses: {why}"),
         }
     }
@@ -123,6 +132,7 @@ impl std::error::Error for HandshakeError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Greeting,
+    StartTls,
     Structured,
     Context,
     Go,
@@ -135,6 +145,8 @@ enum Step {
 #[derive(Debug)]
 pub struct Handshake {
     export: String,
+    /// TLS is to begin.
+    tls: bool,
     /// The list is wanted, or the export was not found.
     lists: bool,
     unknown: bool,
@@ -153,6 +165,7 @@ impl Handshake {
     pub fn open(export: &str) -> Handshake {
         Handshake {
             export: export.to_owned(),
+            tls: false,
             lists: false,
             unknown: false,
             step: Step::Greeting,
@@ -169,6 +182,25 @@ impl Handshake {
     /// A negotiation that lists the exports.
     pub fn list() -> Handshake {
         Handshake { lists: true, ..Handshake::open("") }
+    }
+
+    /// Asks for TLS before anything else. Nothing of the negotiation is believed that comes without it.
+    #[must_use]
+    pub fn with_tls(self) -> Handshake {
+        Handshake { tls: true, ..self }
+    }
+
+    /// TLS has begun, after [`Outcome::StartTls`]: the negotiation goes on.
+    pub fn encrypted(&mut self) {
+        self.begin();
+    }
+
+    /// The first option.
+    fn begin(&mut self) {
+        match self.lists {
+            true => self.ask(Step::List, option::LIST, &[]),
+            false => self.ask(Step::Structured, option::STRUCTURED_REPLY, &[]),
+        }
     }
 
     /// What is to be sent now. The caller removes what it has sent.
@@ -233,8 +265,11 @@ impl Handshake {
         }
         self.output.extend(own.to_be_bytes());
         match (fixed, self.lists) {
-            (true, true) => self.ask(Step::List, option::LIST, &[]),
-            (true, false) => self.ask(Step::Structured, option::STRUCTURED_REPLY, &[]),
+            (true, _) if self.tls => self.ask(Step::StartTls, option::STARTTLS, &[]),
+            (true, _) => self.begin(),
+            (false, _) if self.tls => {
+                return Err(HandshakeError::NoTls("it knows no options".to_owned()));
+            }
             (false, false) => self.ask_by_name(),
             (false, true) => {
                 return Err(HandshakeError::Refused("it cannot list exports (no fixed newstyle)".to_owned()));
@@ -316,6 +351,7 @@ impl Handshake {
             return Err(protocol(&format!("it has sent more than {MAX_REPLIES} replies")));
         }
         let asked = match self.step {
+            Step::StartTls => option::STARTTLS,
             Step::Structured => option::STRUCTURED_REPLY,
             Step::Context => option::SET_META_CONTEXT,
             Step::Go => option::GO,
@@ -326,6 +362,15 @@ impl Handshake {
         }
         let data = self.input[OptionReply::BYTES..end].to_vec();
         let outcome = match self.step {
+            Step::StartTls => match header.kind {
+                option_reply::ACK => Some(Outcome::StartTls),
+                _ if header.is_error() && defect::is_on(Defect::NbdTlsOptional) => {
+                    self.begin();
+                    None
+                }
+                _ if header.is_error() => return Err(HandshakeError::NoTls(reason(header.kind, &data))),
+                _ => return Err(unexpected(header)),
+            },
             Step::Structured => self.on_structured(header)?,
             Step::Context => self.on_context(header, &data)?,
             Step::Go => self.on_go(header, &data)?,

@@ -1,7 +1,11 @@
 //! URIs of NBD exports.
 //!
 //! Source: `doc/uri.md` of the NBD project. `nbd://HOST[:PORT]/NAME` and `nbd+unix:///NAME?socket=PATH`; `nbds` and
-//! `nbds+unix` for TLS.
+//! `nbds+unix` for TLS, with the arguments `tls-certificates`, `tls-hostname` and `tls-verify-peer`.
+
+mod security;
+
+pub use security::Security;
 
 use super::wire::{MAX_STRING_BYTES, PORT};
 use std::fmt;
@@ -36,17 +40,29 @@ pub struct Uri {
     pub export: String,
     /// Whether the connection is encrypted.
     pub tls: bool,
+    /// How it is encrypted.
+    pub security: Security,
 }
 
 impl Uri {
     /// The URI of an export at a Unix socket.
     pub fn unix(socket: impl Into<PathBuf>, export: &str) -> Uri {
-        Uri { address: Address::Unix(socket.into()), export: export.to_owned(), tls: false }
+        Uri::plain(Address::Unix(socket.into()), export)
     }
 
     /// The URI of an export at a TCP port.
     pub fn tcp(host: &str, port: u16, export: &str) -> Uri {
-        Uri { address: Address::Tcp(host.to_owned(), port), export: export.to_owned(), tls: false }
+        Uri::plain(Address::Tcp(host.to_owned(), port), export)
+    }
+
+    fn plain(address: Address, export: &str) -> Uri {
+        Uri { address, export: export.to_owned(), tls: false, security: Security::default() }
+    }
+
+    /// The same export over an encrypted connection.
+    #[must_use]
+    pub fn encrypted(self, security: Security) -> Uri {
+        Uri { tls: true, security, ..self }
     }
 
     /// Parses a URI.
@@ -70,7 +86,7 @@ impl Uri {
         if export.len() > MAX_STRING_BYTES {
             return Err(format!("the name of the export is longer than {MAX_STRING_BYTES} bytes"));
         }
-        let socket = socket_of(query)?;
+        let (socket, security) = arguments(query, tls)?;
         let address = match (unix, socket) {
             (false, None) => tcp(authority)?,
             (false, Some(_)) => return Err(format!("`socket` goes with {scheme}+unix, not with {scheme}")),
@@ -80,30 +96,44 @@ impl Uri {
             (true, None) => return Err(format!("the socket is missing; write {scheme}:///NAME?socket=PATH")),
             (true, Some(path)) => Address::Unix(path),
         };
-        Ok(Uri { address, export, tls })
+        Ok(Uri { address, export, tls, security })
     }
 }
 
-/// The argument `socket` of a query.
-fn socket_of(query: &str) -> Result<Option<PathBuf>, String> {
+/// The arguments of a query.
+fn arguments(query: &str, tls: bool) -> Result<(Option<PathBuf>, Security), String> {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
-    let mut socket = None;
+    let (mut socket, mut security, mut seen) = (None, Security::default(), Vec::new());
     for argument in query.split('&').filter(|argument| !argument.is_empty()) {
         let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+        if seen.contains(&name) {
+            return Err(format!("`{name}` is given twice"));
+        }
+        seen.push(name);
         match name {
-            "socket" if socket.is_some() => return Err("`socket` is given twice".to_owned()),
             "socket" if value.is_empty() => return Err("the path of the socket is empty".to_owned()),
             "socket" => socket = Some(PathBuf::from(OsString::from_vec(decode(value)?))),
-            _ => return Err(format!("the argument `{name}` is not known; the only one is socket=PATH")),
+            _ if security.take(name, &decode(value)?)? => {
+                if !tls {
+                    return Err(format!("`{name}` goes with nbds and nbds+unix, which are encrypted"));
+                }
+            }
+            _ => {
+                return Err(format!(
+                    "the argument `{name}` is not known; there are socket, tls-certificates, tls-hostname and tls-verify-peer"
+                ));
+            }
         }
     }
-    Ok(socket)
+    Ok((socket, security))
 }
 
 fn tcp(authority: &str) -> Result<Address, String> {
     if authority.contains('@') {
-        return Err("it names a user, which NBD without TLS does not have".to_owned());
+        return Err(
+            "it names a user, which only encryption with shared keys has; that is not supported".to_owned()
+        );
     }
     let (host, port) = match authority.strip_prefix('[') {
         Some(rest) => {
@@ -170,13 +200,15 @@ impl fmt::Display for Uri {
                     write!(f, ":{port}")?;
                 }
                 f.write_str("/")?;
-                encode(f, self.export.as_bytes(), true)
+                encode(f, self.export.as_bytes(), true)?;
+                self.security.write(f, '?')
             }
             Address::Unix(path) => {
                 f.write_str("+unix:///")?;
                 encode(f, self.export.as_bytes(), true)?;
                 f.write_str("?socket=")?;
-                encode_path(f, path)
+                encode_path(f, path)?;
+                self.security.write(f, '&')
             }
         }
     }
@@ -213,7 +245,16 @@ mod tests {
             assert_eq!(parsed, uri, "{text}");
             assert_eq!(Uri::parse(&parsed.to_string()).as_ref(), Ok(&parsed), "{parsed}");
         }
-        assert!(Uri::parse("nbds://host/x").unwrap().tls);
+        let all = "nbds://host/x?tls-certificates=/etc/a%20b&tls-hostname=disk.example&tls-verify-peer=no";
+        let parsed = Uri::parse(all).unwrap();
+        assert!(parsed.tls && !parsed.security.verify_peer);
+        assert_eq!(parsed.security.certificates, Some("/etc/a b".into()));
+        assert_eq!(parsed.security.hostname.as_deref(), Some("disk.example"));
+        let socket = Uri::parse("nbds+unix:///x?tls-hostname=h&socket=/s").unwrap();
+        for uri in [parsed, socket, Uri::parse("nbds://host/x").unwrap()] {
+            assert!(uri.tls);
+            assert_eq!(Uri::parse(&uri.to_string()).as_ref(), Ok(&uri), "{uri}");
+        }
         assert!(!is_uri("disk.img") && !is_uri("http://host") && !is_uri("nbd:host"));
     }
 
@@ -234,6 +275,11 @@ mod tests {
             ("nbd+unix://host/x?socket=/s", "has no host"),
             ("nbd+unix:///x?socket=", "path of the socket is empty"),
             ("nbd+unix:///x?socket=/a&socket=/b", "given twice"),
+            ("nbds://host/x?tls-hostname=a&tls-hostname=b", "given twice"),
+            ("nbd://host/x?tls-hostname=a", "goes with nbds"),
+            ("nbds://host/x?tls-certificates=", "is empty"),
+            ("nbds://host/x?tls-verify-peer=maybe", "neither `true` nor `false`"),
+            ("nbds://host/x?tls-psk-file=/k", "not supported"),
             ("nbd://[::1/x", "not closed"),
             ("nbd://[::1]x/", "may follow"),
             ("nbd://me@host/", "user"),

@@ -1,5 +1,7 @@
 //! The table of methods.
 
+mod attend;
+
 use super::error::RpcError;
 use super::params::{ParamDoc, Params};
 use crate::config::{DeviceConfig, ExportConfig};
@@ -116,6 +118,36 @@ pub const METHODS: &[Method] = &[
         params: &[DEVICE],
         summary: "make what was written durable",
         run: device_flush,
+    },
+    Method {
+        name: "device.drain",
+        params: &[
+            DEVICE,
+            optional(
+                "timeout_ms",
+                "integer",
+                "by default stop_timeout of the configuration; then requests go on",
+            ),
+        ],
+        summary: "hold new requests, wait for those that were begun, flush, and go on",
+        run: attend::drain,
+    },
+    Method {
+        name: "device.trace",
+        params: &[
+            DEVICE,
+            required("file", "text", "a path on the server's machine that does not exist yet"),
+            optional("format", "text", "text (the columns of blkparse, default) or blktrace (its records)"),
+            optional("limit_bytes", "integer", "no events are written beyond it; by default 1 GiB"),
+        ],
+        summary: "write the events of the device's queues to a file, until device.trace_stop",
+        run: attend::trace,
+    },
+    Method {
+        name: "device.trace_stop",
+        params: &[DEVICE],
+        summary: "end the trace of a device",
+        run: attend::trace_stop,
     },
     Method {
         name: "device.elevator",

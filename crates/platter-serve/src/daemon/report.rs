@@ -2,12 +2,14 @@
 
 use super::{Daemon, lock};
 use crate::clients::Client;
+use crate::device_trace::TraceState;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::Served;
 use crate::server::ExportInfo;
 use platter_block::bio::Op;
 use platter_block::fault::Kind;
 use platter_block::statistics::Statistics;
+use platter_disk::trace_output::Format;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,6 +64,7 @@ impl Daemon {
             "elevator": elevator,
             "clients": clients.iter().filter(|client| client.device == served.name()).count(),
             "in_flight": gauges.in_flight,
+            "trace": served.trace_state().as_ref().map(trace),
             "limits": device_limits(&limits.0),
             "client_limits": client_limits(&limits.1),
         })
@@ -90,6 +93,7 @@ impl Daemon {
             "written_bytes": count(&counts.written_bytes),
             "flushes": count(&counts.flushes),
             "discards": count(&counts.discards),
+            "copied_bytes": count(&counts.copied_bytes),
             "errors": count(&counts.errors),
             "in_flight": count(&counts.in_flight),
             "oldest_io_seconds": client.oldest(now).map(|age| age.as_secs_f64()),
@@ -228,6 +232,20 @@ pub fn kind_name(kind: Kind) -> String {
         name.push(c.to_ascii_lowercase());
     }
     name
+}
+
+/// A trace.
+pub(crate) fn trace(state: &TraceState) -> Value {
+    let format = match state.format {
+        Format::Text => "text",
+        Format::Blktrace => "blktrace",
+    };
+    json!({
+        "file": state.file.display().to_string(),
+        "format": format,
+        "written_bytes": state.written_bytes,
+        "error": state.error,
+    })
 }
 
 #[cfg(test)]

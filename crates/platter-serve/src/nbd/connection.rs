@@ -39,6 +39,9 @@ pub(super) fn run(place: &Place) {
     if let Err(why) = told {
         return place.refuse(&why);
     }
+    if shared.options.staged {
+        link.stage();
+    }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
         let others = (&*client, &shared.log, &shared.stopping);
         Session::new(link, agreed, input.unread(), &shared.options, others)

@@ -1,15 +1,17 @@
-//! The connection as a session uses it: plain, or through TLS.
+//! The connection as a session uses it: plain, through TLS, or through buffers.
 
 use super::socket::{Mode, Socket};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 
+mod staged;
 #[cfg(feature = "tls")]
 mod tls;
 
 pub(super) struct Link {
     socket: Arc<Socket>,
+    staged: Option<Box<staged::Staged>>,
     #[cfg(feature = "tls")]
     tls: Option<tls::Encrypted>,
 }
@@ -19,6 +21,7 @@ impl Link {
     pub(super) fn plain(socket: Arc<Socket>) -> Link {
         Link {
             socket,
+            staged: None,
             #[cfg(feature = "tls")]
             tls: None,
         }
@@ -38,6 +41,21 @@ impl Link {
         Ok(())
     }
 
+    /// Passes data through buffers from now on, unless the connection is encrypted, which does so anyway.
+    pub(super) fn stage(&mut self) {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return;
+        }
+        self.staged = Some(Box::new(staged::Staged::new()));
+    }
+
+    /// Bytes copied to and from these buffers.
+    #[inline]
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.staged.as_ref().map_or(0, |staged| staged.copied_bytes())
+    }
+
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -49,7 +67,10 @@ impl Link {
         if let Some(tls) = &mut self.tls {
             return tls.receive(&self.socket, parts, mode);
         }
-        self.socket.receive(parts, mode)
+        match &mut self.staged {
+            Some(staged) => staged.receive(&self.socket, parts, mode),
+            None => self.socket.receive(parts, mode),
+        }
     }
 
     /// Sends as much of `parts` as the connection takes.
@@ -59,7 +80,10 @@ impl Link {
         if let Some(tls) = &mut self.tls {
             return tls.send(&self.socket, parts, mode);
         }
-        self.socket.send(parts, mode)
+        match &mut self.staged {
+            Some(staged) => staged.send(&self.socket, parts, mode),
+            None => self.socket.send(parts, mode),
+        }
     }
 
     /// Sends all of `bytes`, sleeping as long as the socket's timeout allows for each part.
@@ -78,7 +102,7 @@ impl Link {
         if let Some(tls) = &self.tls {
             return tls.is_behind();
         }
-        false
+        self.staged.as_ref().is_some_and(|staged| staged.is_behind())
     }
 
     /// Sends what is behind.
@@ -88,8 +112,10 @@ impl Link {
         if let Some(tls) = &mut self.tls {
             return tls.push(&self.socket, mode);
         }
-        let _ = mode;
-        Ok(())
+        match &mut self.staged {
+            Some(staged) => staged.push(&self.socket, mode),
+            None => Ok(()),
+        }
     }
 
     /// Tells the peer that nothing follows, if the connection is encrypted.

@@ -12,6 +12,7 @@ mod slots;
 mod status;
 mod work;
 
+use super::copies::Copies;
 use super::link::Link;
 use super::negotiation::Agreed;
 use super::socket::Mode;
@@ -70,6 +71,7 @@ pub(super) struct Session<'a> {
     sparse_reads: bool,
     channel: Channel,
     inbox: Inbox,
+    copies: Copies,
     incoming: Option<Incoming>,
     /// Bytes of a refused payload that are still to be dropped.
     skip: u32,
@@ -143,6 +145,7 @@ impl<'a> Session<'a> {
             sparse_reads: options.sparse_reads,
             channel,
             inbox: Inbox::new(first),
+            copies: Copies::default(),
             incoming: None,
             skip: 0,
             ahead: usize::MAX,
@@ -184,6 +187,8 @@ impl<'a> Session<'a> {
                 return self.broken();
             }
             self.client.counts.in_flight.store(self.slots.used() as u64, Ordering::Relaxed);
+            let copied = self.copies.bytes() + self.link.copied_bytes();
+            self.client.counts.copied_bytes.store(copied, Ordering::Relaxed);
             if self.stalled && self.slots.used() < used {
                 continue;
             }
@@ -226,7 +231,7 @@ impl<'a> Session<'a> {
 
     /// Receives what fits. `false`: nothing has arrived.
     fn receive(&mut self, mode: Mode) -> bool {
-        let space = self.inbox.space(self.ahead);
+        let space = self.inbox.space(self.ahead, &mut self.copies);
         let (wanted, received) = match &mut self.incoming {
             Some(incoming) => {
                 let rest = &mut incoming.buffer[incoming.filled..];

@@ -23,7 +23,7 @@ pub enum Admit {
 
 /// Decides for one device. All its times are of the clock of that device.
 pub struct Arbiter {
-    /// Whether anything is limited.
+    /// Whether anything is limited or held.
     active: AtomicBool,
     state: Mutex<State>,
 }
@@ -46,6 +46,8 @@ pub struct ShareState {
 #[derive(Default)]
 struct State {
     limits: DeviceLimits,
+    /// How often new requests are held back and not yet released.
+    holds: u32,
     /// Of clients that have none of their own.
     default: ClientLimits,
     iops: Pacer,
@@ -156,6 +158,20 @@ impl Arbiter {
         Ok(true)
     }
 
+    /// Lets no request of any client start until [`release`](Arbiter::release). Requests that have started run on.
+    pub fn hold(&self) {
+        let mut state = self.state();
+        state.holds += 1;
+        self.changed(state);
+    }
+
+    /// Undoes one [`hold`](Arbiter::hold).
+    pub fn release(&self) {
+        let mut state = self.state();
+        state.holds = state.holds.saturating_sub(1);
+        self.changed(state);
+    }
+
     /// The state of a client; `None`: there is no such client.
     pub fn client(&self, id: u64) -> Option<ShareState> {
         let state = self.state();
@@ -165,7 +181,8 @@ impl Arbiter {
 
     /// Lets all that waits look again.
     fn changed(&self, mut state: MutexGuard<'_, State>) {
-        let active = state.limits.limits()
+        let active = state.holds > 0
+            || state.limits.limits()
             || state.clients.values().any(|client| client.own.unwrap_or(state.default).limits())
             || state.default.limits();
         self.active.store(active, Ordering::Relaxed);
@@ -274,7 +291,7 @@ impl State {
     }
 
     fn is_full(&self) -> bool {
-        self.limits.depth > 0 && self.running >= self.limits.depth
+        self.holds > 0 || self.limits.depth > 0 && self.running >= self.limits.depth
     }
 
     /// Grants what may start, in fair order. Rings the bells of all clients but that of `caller`.
@@ -323,6 +340,25 @@ mod tests {
 
     impl Bell for Silent {
         fn ring(&self) {}
+    }
+
+    #[test]
+    fn while_it_is_held_no_request_starts_and_limits_stay() {
+        let (arbiter, now) = (Arbiter::new(), Time(1));
+        let share = arbiter.join(1, Arc::new(Silent));
+        assert_eq!(share.admit(now, 4096), Admit::Now);
+        arbiter.hold();
+        arbiter.hold();
+        assert_eq!(share.admit(now, 4096), Admit::OnBell);
+        arbiter.set_device(DeviceLimits { iops: 1, ..DeviceLimits::default() }).unwrap();
+        arbiter.release();
+        assert_eq!(share.admit(now, 4096), Admit::OnBell, "one hold is left");
+        assert!(arbiter.client(1).unwrap().waits);
+        arbiter.release();
+        assert_eq!(share.admit(now, 4096), Admit::Now);
+        assert!(matches!(share.admit(now, 4096), Admit::At(_)), "the limits of the device are kept");
+        arbiter.set_device(DeviceLimits::default()).unwrap();
+        assert!(!share.is_limited());
     }
 
     #[test]

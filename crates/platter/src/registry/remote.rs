@@ -21,7 +21,7 @@ const URI: &[Argument] = &[Argument {
     name: "uri",
     kind: ArgumentKind::Text,
     default: "",
-    help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+    help: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH; nbds and nbds+unix: encrypted",
 }];
 
 /// The parameters that tell which device of a running server it is.

@@ -3,7 +3,7 @@
 use super::super::gate::View;
 use super::super::teller::Teller;
 use super::DiskLane;
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use platter_block::driver::Driver;
 use platter_block::lane::Lane;
 use platter_block::queue::DirectLane;
@@ -14,6 +14,8 @@ impl DiskLane {
     pub(super) fn set_driver(&mut self, driver: Box<dyn Driver>) {
         self.cell.set_driver(&driver);
         let mut queue = self.shared.make_queue(&self.cell.counters);
+        // Before the sink: a change between the two is seen once more.
+        self.sink_change = self.shared.sink_changes.load(Ordering::SeqCst);
         queue.set_sink(self.shared.new_sink());
         queue.set_watch(Some(Teller::new(&self.shared, self.owner, Some(Arc::clone(&self.cell)))));
         let mut local = DirectLane::new(queue, driver);
@@ -26,10 +28,17 @@ impl DiskLane {
         (self.expected, self.looked) = (View::NEVER, View::NEVER);
     }
 
-    /// Updates the device's size, registers the present regions with the lane's driver, and withdraws the others.
+    /// Updates the device's size and the trace, registers the present regions with the lane's driver, and withdraws the others.
     pub(super) fn look_up_changes(&mut self) {
         if self.size != self.shared.extent.size() {
             self.resize();
+        }
+        let change = self.shared.sink_changes.load(Ordering::SeqCst);
+        if self.sink_change != change
+            && let Some(local) = &mut self.local
+        {
+            self.sink_change = change;
+            local.queue.set_sink(self.shared.new_sink());
         }
         let Some(local) = &mut self.local else { return };
         let regions = lock(&self.shared.regions);

@@ -60,6 +60,7 @@ impl DiskLane {
             listed: RefCell::default(),
             bouncer: Bouncer::default(),
             size: shared.extent.size(),
+            sink_change: 0,
             failed: 0,
         };
         driver.into_iter().for_each(|driver| lane.set_driver(driver));

@@ -100,6 +100,10 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "drain-leaves-requests",
+        Reach::Targeted { test: "crates/platter-serve/tests/attended.rs", why: "the soak has no server" },
+    ),
+    (
         "export-flush-early",
         Reach::Targeted {
             test: "crates/platter-serve/tests/exports_defects.rs",
@@ -157,6 +161,20 @@ const REACH: &[(&str, Reach)] = &[
     (
         "nbd-loss-forgotten",
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
+    ),
+    (
+        "nbd-reads-copied",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/nbd_copies/main.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
+        "nbd-tls-optional",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/nbds_defects.rs",
+            why: "the soak has no network",
+        },
     ),
     (
         "odd-end-alone",

@@ -4,8 +4,6 @@ use super::error::NbdError;
 use super::socket::{Place, Socket};
 use crate::nbd::handshake::{Handshake, HandshakeError, Outcome};
 use platter_block::time::Span;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -14,17 +12,19 @@ use std::time::{Duration, Instant};
 pub(super) struct Attempt {
     pub(super) socket: Socket,
     handshake: Handshake,
+    place: Place,
 }
 
 impl Attempt {
     /// Begins to connect.
     pub(super) fn begin(place: &Place, peer_timeout: Span, handshake: Handshake) -> io::Result<Attempt> {
-        Ok(Attempt { socket: Socket::connect(place, peer_timeout)?, handshake })
+        let handshake = if place.is_encrypted() { handshake.with_tls() } else { handshake };
+        Ok(Attempt { socket: Socket::connect(place, peer_timeout)?, handshake, place: place.clone() })
     }
 
     /// Whether it waits until it can send.
     pub(super) fn wants_output(&mut self) -> bool {
-        !self.handshake.output().is_empty()
+        !self.handshake.output().is_empty() || self.socket.is_behind()
     }
 
     /// Goes on as far as it can. `None`: the server's answer is awaited.
@@ -32,24 +32,34 @@ impl Attempt {
         self.socket.error()?;
         let mut buffer = [0; 4096];
         loop {
-            self.flush()?;
-            match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => {
+            let flushed = self.flush();
+            match self.socket.receive(&mut buffer) {
+                // The server may have told why it takes nothing any more.
+                Ok(0) if flushed.is_ok() => {
                     let what = "it closes the connection during the negotiation";
                     return Err(HandshakeError::Refused(what.to_owned()).into());
                 }
-                Ok((_, count)) => {
+                Ok(count) if count > 0 => {
                     let outcome = self.handshake.feed(&buffer[..count]);
                     // Also after an error: a polite end of the negotiation.
                     let sent = self.flush();
-                    if let Some(outcome) = outcome? {
-                        return Ok(Some(outcome));
+                    match outcome? {
+                        Some(Outcome::StartTls) => {
+                            sent?;
+                            self.socket.encrypt(&self.place)?;
+                            self.handshake.encrypted();
+                        }
+                        Some(outcome) => return Ok(Some(outcome)),
+                        None => sent?,
                     }
-                    sent?;
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(None),
-                Err(error) => return Err(NbdError::Connect(error.into())),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error.into()),
+                _ if flushed.is_err() => return flushed.map(|()| None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A socket that is not connected yet has nothing either.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
             }
         }
     }
@@ -57,14 +67,19 @@ impl Attempt {
     fn flush(&mut self) -> Result<(), NbdError> {
         let output = self.handshake.output();
         while !output.is_empty() {
-            match send(&self.socket, output, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match self.socket.send(output) {
                 Ok(count) => drop(output.drain(..count)),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOTCONN) => break,
-                Err(error) => return Err(NbdError::Connect(error.into())),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected => return Ok(()),
+                    _ => return Err(error.into()),
+                },
             }
         }
-        Ok(())
+        match self.socket.push() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -81,7 +96,7 @@ pub(super) fn negotiate(
             Ok(attempt) => match finish(attempt, until) {
                 Ok(done) => return Ok(done),
                 // A server that has answered is the one that is meant.
-                Err(error @ NbdError::Handshake(_)) => return Err(error),
+                Err(error @ (NbdError::Handshake(_) | NbdError::Tls(_))) => return Err(error),
                 Err(error) => last = error,
             },
             Err(error) => last = error.into(),

@@ -11,7 +11,6 @@ use crate::nbd::wire::{Request, command};
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
-use rustix::net::{SendFlags, send};
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -151,7 +150,10 @@ impl Channel {
     fn wants_output(&mut self) -> bool {
         match &mut self.link {
             Link::Up { leaving: Some(_), .. } => false,
-            Link::Up { .. } => self.partial.is_some() || self.has_next(),
+            Link::Up { socket, .. } => {
+                let is_behind = socket.is_behind();
+                is_behind || self.partial.is_some() || self.has_next()
+            }
             Link::Attempting { attempt, .. } => attempt.wants_output(),
             _ => false,
         }
@@ -337,7 +339,7 @@ impl Drop for Channel {
                 break;
             }
             let socket = Arc::clone(socket);
-            let output = self.partial.is_some();
+            let output = self.partial.is_some() || socket.is_behind();
             socket.wait(output, Some(Span(left.as_nanos() as u64)));
             self.transmit(Time(0));
             self.receive(Time(0));
@@ -348,7 +350,8 @@ impl Drop for Channel {
         if let (Link::Up { socket, .. }, None) = (&self.link, self.partial) {
             let bye = Request { kind: command::DISC, ..Request::default() }.to_bytes();
             // Best effort: the server sees the end of the connection in any case.
-            let _ = send(socket, &bye, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+            let _ = socket.send(&bye);
+            socket.end_output();
         }
         self.shared.channels.fetch_sub(1, Ordering::SeqCst);
     }

@@ -56,22 +56,11 @@ pub struct NbdDisk {
 /// # Errors
 /// There is no connection, or the server does not list its exports.
 pub fn list(uri: &Uri, options: NbdOptions) -> Result<Vec<String>, NbdError> {
-    check_tls(uri)?;
-    let places = resolve(&uri.address)?;
+    let places = resolve(uri)?;
     let times = (options.connect_timeout, options.peer_timeout);
     match negotiate(&places, times, &Handshake::list)?.1 {
         Outcome::List(names) => Ok(names),
-        Outcome::Export(_) => Ok(Vec::new()),
-    }
-}
-
-fn check_tls(uri: &Uri) -> Result<(), NbdError> {
-    match uri.tls {
-        false => Ok(()),
-        true => Err(NbdError::Unfit(
-            "the client has no TLS yet; use nbd:// over a network that is trusted, or through a tunnel"
-                .to_owned(),
-        )),
+        Outcome::Export(_) | Outcome::StartTls => Ok(Vec::new()),
     }
 }
 
@@ -81,8 +70,7 @@ impl NbdDisk {
     /// # Errors
     /// There is no connection, the server has no such export, or the options do not fit it.
     pub fn open(uri: Uri, options: NbdOptions) -> Result<NbdDisk, NbdError> {
-        check_tls(&uri)?;
-        let places = resolve(&uri.address)?;
+        let places = resolve(&uri)?;
         let times = (options.connect_timeout, options.peer_timeout);
         let open = || Handshake::open(&uri.export);
         let (socket, outcome) = negotiate(&places, times, &open)?;
@@ -124,7 +112,9 @@ impl NbdDisk {
                     Err(self.error(Kind::Gone, why))
                 }
             },
-            Outcome::List(_) => Err(self.error(Kind::Gone, "the server lists its exports".to_owned())),
+            Outcome::List(_) | Outcome::StartTls => {
+                Err(self.error(Kind::Gone, "the server lists its exports".to_owned()))
+            }
         }
     }
 }
@@ -230,6 +220,7 @@ impl Disk for NbdDisk {
             ("driver", "nbd".to_owned()),
             ("server", shared.uri.address.to_string()),
             ("export", shared.uri.export.clone()),
+            ("encryption", if shared.uri.tls { "TLS" } else { "none" }.to_owned()),
             ("server flags", if flags.is_empty() { "none".to_owned() } else { flags.join(" ") }),
             ("server block sizes", blocks),
             ("replies", if export.structured { "structured" } else { "simple" }.to_owned()),

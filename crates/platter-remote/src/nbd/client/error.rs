@@ -12,6 +12,8 @@ pub enum NbdError {
     Connect(io::Error),
     /// The negotiation failed.
     Handshake(HandshakeError),
+    /// A certificate is not accepted, or TLS failed in another way: a sentence that says what to do.
+    Tls(String),
     /// The server did not answer in time.
     Silent,
     /// The options do not fit the server.
@@ -26,7 +28,7 @@ impl fmt::Display for NbdError {
             NbdError::Silent => {
                 f.write_str("the server does not answer; is it an NBD server, and has it a free connection?")
             }
-            NbdError::Unfit(why) => f.write_str(why),
+            NbdError::Tls(why) | NbdError::Unfit(why) => f.write_str(why),
         }
     }
 }
@@ -41,6 +43,10 @@ impl From<HandshakeError> for NbdError {
 
 impl From<io::Error> for NbdError {
     fn from(error: io::Error) -> NbdError {
-        NbdError::Connect(error)
+        match error.kind() {
+            // Only the encryption finds data wrong.
+            io::ErrorKind::InvalidData => NbdError::Tls(error.to_string()),
+            _ => NbdError::Connect(error),
+        }
     }
 }

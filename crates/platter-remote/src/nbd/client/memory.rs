@@ -144,6 +144,60 @@ impl Batch {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
+    /// Copies the list to `to` as far as that takes it. The list is empty afterwards.
+    #[cfg(feature = "tls")]
+    pub(super) fn copy_to(&mut self, to: &mut dyn io::Write) -> io::Result<usize> {
+        let (mut all, mut result) = (0, Ok(0));
+        for entry in &self.list {
+            // SAFETY: as in `send`; nothing writes the memory while the request is in flight.
+            let bytes = unsafe { std::slice::from_raw_parts(entry.iov_base.cast::<u8>(), entry.iov_len) };
+            result = to.write(bytes);
+            all += *result.as_ref().unwrap_or(&0);
+            if !matches!(result, Ok(count) if count == bytes.len()) {
+                break;
+            }
+        }
+        self.end();
+        if all > 0 { Ok(all) } else { result }
+    }
+
+    /// Calls `fill` with the list, which ends with `input`. The list is empty afterwards.
+    #[cfg(feature = "tls")]
+    pub(super) fn with_input<T>(&mut self, input: &mut [u8], fill: impl FnOnce(&Batch) -> T) -> T {
+        if !self.is_full() {
+            self.push(input.as_mut_ptr(), input.len());
+        }
+        let result = fill(self);
+        self.end();
+        result
+    }
+
+    /// Fills the list from `from`, until it is full or there is nothing more. The list stays.
+    #[cfg(feature = "tls")]
+    pub(super) fn fill(&self, from: &mut impl io::BufRead) -> io::Result<usize> {
+        let mut all = 0;
+        for entry in &self.list {
+            let mut at = 0;
+            while at < entry.iov_len {
+                let bytes = match from.fill_buf() {
+                    Ok([]) => return Ok(all),
+                    Ok(bytes) => bytes,
+                    Err(_) if all > 0 => return Ok(all),
+                    Err(error) => return Err(error),
+                };
+                let count = bytes.len().min(entry.iov_len - at);
+                // SAFETY: the entry is memory that may be written, as in `receive`; `bytes` belong to the source.
+                unsafe {
+                    let to = entry.iov_base.cast::<u8>().wrapping_add(at);
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, count);
+                }
+                from.consume(count);
+                (at, all) = (at + count, all + count);
+            }
+        }
+        Ok(all)
+    }
+
     /// Receives into the list, and what is left into `input`, without blocking. The list is empty afterwards.
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, input: &mut [u8]) -> io::Result<usize> {
         if !self.is_full() {

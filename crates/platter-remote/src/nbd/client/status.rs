@@ -12,8 +12,6 @@ use crate::nbd::reply::{MAX_PARSED, Reply, parse};
 use crate::nbd::wire::{Request, allocation, command, command_flag, transmission_flag};
 use platter_block::allocation::Extent;
 use platter_block::time::Span;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -90,11 +88,16 @@ fn ask(line: &mut Line, offset: u64, length: u32, until: Instant) -> Result<(u32
     let mut answer = None;
     loop {
         if !unsent.is_empty() {
-            match send(&line.socket, unsent, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match line.socket.send(unsent) {
                 Ok(count) => unsent = &unsent[count..],
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(error) => return Err(NbdError::Connect(error.into())),
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error.into()),
             }
+        }
+        if let Err(error) = line.socket.push()
+            && !is_passing(&error)
+        {
+            return Err(error.into());
         }
         while let Some((taken, reply)) = parse(&input[..have]).map_err(|bad| protocol(&bad.0))? {
             input.copy_within(taken..have, 0);
@@ -103,20 +106,26 @@ fn ask(line: &mut Line, offset: u64, length: u32, until: Instant) -> Result<(u32
                 return Ok(found);
             }
         }
-        match recv(&line.socket, &mut input[have..], RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => return Err(NbdError::Connect(io::ErrorKind::UnexpectedEof.into())),
-            Ok((_, count)) => have += count,
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
+        match line.socket.receive(&mut input[have..]) {
+            Ok(0) => return Err(NbdError::Connect(io::ErrorKind::UnexpectedEof.into())),
+            Ok(count) => have += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_passing(&error) => {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return Err(NbdError::Silent);
                 }
-                line.socket.wait(!unsent.is_empty(), Some(Span(left.as_nanos() as u64)));
+                let output = !unsent.is_empty() || line.socket.is_behind();
+                line.socket.wait(output, Some(Span(left.as_nanos() as u64)));
             }
-            Err(error) => return Err(NbdError::Connect(error.into())),
+            Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether a call is to be made again later.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// Takes a reply; returns the extent when the answer is complete.

@@ -146,3 +146,27 @@ fn a_list_without_end_is_cut() {
     assert!(error.unwrap().to_string().contains("more than 10000 replies"));
     assert_eq!(handshake.names.len(), MAX_NAMES);
 }
+
+#[test]
+fn nothing_is_negotiated_before_the_encryption() {
+    let ack = || reply(option::STARTTLS, option_reply::ACK, &[]);
+    let mut handshake = Handshake::open("disk").with_tls();
+    assert_eq!(handshake.feed(&[greeting(FIXED), ack()].concat()), Ok(Some(Outcome::StartTls)));
+    let sent = std::mem::take(handshake.output());
+    let starttls = OptionHeader { option: option::STARTTLS, length: 0 }.to_bytes();
+    assert_eq!(sent[4..], starttls, "one option, without a name");
+    handshake.encrypted();
+    let structured = OptionHeader { option: option::STRUCTURED_REPLY, length: 0 }.to_bytes();
+    assert_eq!(handshake.output()[..], structured);
+    // Bytes that came before the encryption may be from anyone.
+    let early = [greeting(FIXED), ack(), reply(option::STRUCTURED_REPLY, option_reply::ACK, &[])].concat();
+    let refused = Handshake::open("disk").with_tls().feed(&early);
+    assert!(matches!(refused, Err(HandshakeError::Protocol(_))), "{refused:?}");
+    for kind in [option_reply::ERR_UNSUP, option_reply::ERR_POLICY] {
+        let pieces = [greeting(FIXED), reply(option::STARTTLS, kind, &[])].concat();
+        let refused = Handshake::list().with_tls().feed(&pieces);
+        assert!(matches!(refused, Err(HandshakeError::NoTls(_))), "{refused:?}");
+    }
+    let old = Handshake::open("disk").with_tls().feed(&greeting(server_flag::NO_ZEROES));
+    assert!(matches!(old, Err(HandshakeError::NoTls(_))), "{old:?}");
+}

@@ -1,5 +1,7 @@
 //! Bytes that have been received and not yet used.
 
+use crate::nbd::copies::Copies;
+
 /// Size of the memory, in bytes. It holds a batch of requests with small payloads; large payloads pass it by.
 pub(super) const BYTES: usize = 128 << 10;
 
@@ -33,10 +35,10 @@ impl Inbox {
 
     /// Room for at most `most` more bytes.
     #[inline]
-    pub(super) fn space(&mut self, most: usize) -> &mut [u8] {
+    pub(super) fn space(&mut self, most: usize, copies: &mut Copies) -> &mut [u8] {
         if self.start > 0 {
             // A part of a header, or what waits for a free place.
-            self.memory.copy_within(self.start..self.end, 0);
+            copies.move_to_front(&mut self.memory, self.start, self.end);
             (self.start, self.end) = (0, self.end - self.start);
         }
         let end = self.memory.len().min(self.end.saturating_add(most));
@@ -56,16 +58,17 @@ mod tests {
 
     #[test]
     fn bytes_come_out_in_order_whatever_is_left_over() {
-        let mut inbox = Inbox::new(b"abc");
+        let (mut inbox, mut copies) = (Inbox::new(b"abc"), Copies::default());
         assert_eq!(inbox.unread(), b"abc");
         inbox.consume(2);
-        inbox.space(3).copy_from_slice(b"def");
+        inbox.space(3, &mut copies).copy_from_slice(b"def");
         inbox.filled(2);
         assert_eq!(inbox.unread(), b"cde");
         inbox.consume(3);
         assert!(inbox.unread().is_empty());
-        assert_eq!(inbox.space(usize::MAX).len(), BYTES);
+        assert_eq!(inbox.space(usize::MAX, &mut copies).len(), BYTES);
         inbox.filled(BYTES);
-        assert!(inbox.space(1).is_empty());
+        assert!(inbox.space(1, &mut copies).is_empty());
+        assert_eq!(copies.bytes(), 1);
     }
 }

@@ -92,7 +92,7 @@ impl Session<'_> {
     fn begin_write(&mut self, slot: u16, request: &Request, mut buffer: PoolBuf) {
         let arrived = self.inbox.unread();
         let filled = arrived.len().min(buffer.len());
-        buffer[..filled].copy_from_slice(&arrived[..filled]);
+        self.copies.copy(&mut buffer, &arrived[..filled]);
         self.inbox.consume(filled);
         self.ahead = if request.length >= LARGE_PAYLOAD { Request::BYTES } else { usize::MAX };
         if filled == buffer.len() {
@@ -217,6 +217,11 @@ impl Session<'_> {
             _ => {}
         }
         let (cookie, is_read) = (request.cookie, request.kind == command::READ);
+        if let Some(data) = &data
+            && defect::is_on(Defect::NbdReadsCopied)
+        {
+            std::hint::black_box(data.to_vec());
+        }
         self.outbox.push(match data {
             Some(data) if self.terms.structured => Reply::data(slot, cookie, request.offset, data),
             Some(data) => Reply::simple(slot, cookie, 0, Body::Data(data)),

@@ -11,7 +11,6 @@ use crate::nbd::handshake::{Export, Handshake, Outcome};
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -179,8 +178,8 @@ impl Channel {
         let (socket, until) = (Arc::clone(socket), *until);
         let mut buffer = [0; 4096];
         let closed = loop {
-            match recv(&*socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) | Err(Errno::CONNRESET | Errno::PIPE) => break true,
+            match socket.receive_raw(&mut buffer) {
+                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => break true,
                 // Time also ends the stream of a server that does not stop.
                 Ok(_) | Err(Errno::INTR) if now < until => {}
                 Err(Errno::AGAIN) if now < until => return false,

@@ -7,7 +7,6 @@ use crate::nbd::wire::{Chunk, error, transmission_flag};
 use platter_block::bio::Op;
 use platter_block::time::Time;
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// While the data of a read is received, only the next header is received with it: what follows is data that would
@@ -29,7 +28,7 @@ impl Channel {
             let most = if self.payload.is_some() { NEXT_HEADER } else { self.headers_wanted() };
             let room = &mut self.input[self.end..INPUT.min(self.end + most)];
             let wanted = self.batch.bytes() + room.len();
-            match self.batch.receive(socket.as_fd(), room) {
+            match socket.receive_batch(&mut self.batch, room) {
                 Ok(0) => return self.lost(now, "the server has closed the connection", true),
                 Ok(count) => {
                     let consumed = self.consume(now, count);

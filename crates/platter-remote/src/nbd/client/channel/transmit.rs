@@ -3,7 +3,6 @@
 use super::{Channel, Link, Settling};
 use crate::nbd::client::slots::State;
 use platter_block::time::Time;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 /// Own writes in flight at once.
@@ -51,6 +50,14 @@ impl Channel {
 
     /// Sends what waits, as far as the socket takes it.
     pub(super) fn transmit(&mut self, now: Time) {
+        if let Link::Up { socket, .. } = &self.link
+            && let Err(error) = socket.push()
+        {
+            return match error.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => {}
+                _ => self.broken(now, &error),
+            };
+        }
         while let Link::Up { socket, leaving: None } = &self.link
             && (self.partial.is_some() || self.has_next())
         {
@@ -58,7 +65,7 @@ impl Channel {
             self.stage_own();
             self.fill_batch();
             let bytes = self.batch.bytes();
-            let sent = self.batch.send(socket.as_fd());
+            let sent = socket.send_batch(&mut self.batch);
             self.count_sent(*sent.as_ref().unwrap_or(&0));
             match sent {
                 Ok(count) if count < bytes => return,

@@ -15,6 +15,8 @@
 mod binary;
 mod text;
 
+use crate::clock;
+use crate::device::Device;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,8 +24,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use platter_block::backend::Backend;
 use platter_block::time::Time;
 use platter_block::trace::{Event, Sink};
-use platter_disk::clock;
-use platter_disk::device::Device;
 
 /// The name of the process in every event.
 const PROCESS: &str = "platter";
@@ -53,7 +53,8 @@ struct Stamp {
 
 /// Where the events go; shared by all queues.
 struct Output {
-    to: Box<dyn Write + Send>,
+    /// `None` after the end: queues that have not run since then still have their sinks.
+    to: Option<Box<dyn Write + Send>>,
     format: Format,
     error: Option<io::Error>,
 }
@@ -61,7 +62,8 @@ struct Output {
 impl Output {
     fn write(&mut self, bytes: &[u8]) {
         if self.error.is_none()
-            && let Err(error) = self.to.write_all(bytes)
+            && let Some(to) = &mut self.to
+            && let Err(error) = to.write_all(bytes)
         {
             self.error = Some(error);
         }
@@ -98,9 +100,10 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// Sends the events of all queues below `devices` to `to`: of lanes that are opened from now on.
+    /// Sends the events of all queues below `devices` to `to`: of the shared queues at once, of each lane from its next
+    /// batch on.
     pub fn start(devices: &[Device], format: Format, to: Box<dyn Write + Send>) -> Self {
-        let output = Arc::new(Mutex::new(Output { to, format, error: None }));
+        let output = Arc::new(Mutex::new(Output { to: Some(to), format, error: None }));
         let mut disks = Vec::new();
         let mut stack: Vec<Arc<dyn Backend>> =
             devices.iter().rev().map(|d| Arc::clone(d.backend())).collect();
@@ -127,7 +130,12 @@ impl Tracer {
         Self { output, disks }
     }
 
-    /// Stops tracing and writes the remaining events.
+    /// The first write that failed, if one has: no event is written after it.
+    pub fn error(&self) -> Option<String> {
+        lock(&self.output).error.as_ref().map(ToString::to_string)
+    }
+
+    /// Stops tracing and writes the remaining events. No event is written after that.
     ///
     /// # Errors
     /// The first write that failed; later events are missing.
@@ -136,9 +144,11 @@ impl Tracer {
             backend.trace(None);
         }
         let mut output = lock(&self.output);
-        match output.error.take() {
-            Some(error) => Err(error),
-            None => output.to.flush(),
+        let to = output.to.take();
+        match (output.error.take(), to) {
+            (Some(error), _) => Err(error),
+            (None, Some(mut to)) => to.flush(),
+            (None, None) => Ok(()),
         }
     }
 }
