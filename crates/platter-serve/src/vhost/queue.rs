@@ -273,6 +273,7 @@ impl Worker {
                 }
                 self.answer(slot, Status::Failed, 0);
             }
+            Work::Flush if defect::is_on(Defect::ExportFlushEarly) => self.answer(slot, Status::Done, 0),
             Work::Flush => {
                 if let Some(journal) = &self.journal {
                     journal.region().answered(&mut entry.covers);
@@ -345,7 +346,8 @@ impl Worker {
         bio.set_token(u64::from(slot));
         let changes = !matches!(bio.op(), Op::Read | Op::Flush);
         let through = changes && !self.common.write_back.load(Ordering::Relaxed);
-        bio.add_flags(if through { Flags::FUA } else { Flags::NONE });
+        let asks = through && !defect::is_on(Defect::GuestWritesVolatile);
+        bio.add_flags(if asks { Flags::FUA } else { Flags::NONE });
         self.slots[usize::from(slot)].is_durable = through;
         // Fair elevators tell clients apart by it.
         bio.set_context(Context::new(self.common.client.id as u32));

@@ -16,7 +16,7 @@ fn what_one_client_has_written_another_reads() {
         let (mut one, mut other) = (way.connect(), way.connect());
         assert_eq!((one.size(), other.size()), (SIZE, SIZE), "{name}");
         for (number, (pos, len)) in
-            [(0, 512), (512, 1024), (SIZE - 512, 512), (65_536 - 512, 1024), (4096, 1_100_000)]
+            [(0, 512), (512, 1024), (SIZE - 512, 512), (65_536 - 512, 1024), (4096, 1_100_288)]
                 .into_iter()
                 .enumerate()
         {
@@ -152,6 +152,9 @@ fn a_device_that_grows_is_larger_for_new_clients() {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let device = open("DISK", folder.path());
         let Some(way) = start(device.clone()) else { continue };
+        if !way.grows() {
+            continue;
+        }
         let mut old = way.connect();
         let file = std::fs::OpenOptions::new().write(true).open(folder.path().join("disk")).unwrap();
         file.set_len(SIZE + 65_536).unwrap();

@@ -35,9 +35,6 @@ fn live_at(way: &dyn Way, judge: &Judge, seed: u64, events: &dyn Fn()) {
             if first.below(40) == 0 {
                 ended.store(true, Ordering::Relaxed);
                 way.disconnect_all();
-                if std::env::var("DBG").is_ok() {
-                    eprintln!("disconnect");
-                }
                 events();
             }
             step(&mut first, &ended);
