@@ -1,12 +1,13 @@
 //! The transmission phase of one connection, driven by one thread with a channel of its own.
 //!
 //! Each turn takes the requests that have arrived, submits them as one batch, reaps what is complete and sends all
-//! replies with one call. The thread sleeps for its socket and its bios at once. A client has at most as many
-//! requests in work as there are slots; while all are in use, or its memory is, nothing is received. So a client that
-//! does not read its replies stops itself.
+//! replies with one call. The thread sleeps for its socket and its bios at once, or with nothing in work for an interval
+//! (`Moderation`). A client has at most as many requests in work as there are slots; while all are in use, or its memory
+//! is, nothing is received. So a client that does not read its replies stops itself.
 
 mod admission;
 mod inbox;
+mod moderation;
 mod outbox;
 mod slots;
 mod status;
@@ -24,6 +25,7 @@ use crate::restart::FirstFlush;
 use crate::served::Served;
 use admission::Admission;
 use inbox::Inbox;
+use moderation::Moderation;
 use outbox::Outbox;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
@@ -93,6 +95,7 @@ pub(super) struct Session<'a> {
     /// How often something is received once the server stops.
     rounds_left: u32,
     gathering: Gathering,
+    moderation: Moderation,
 }
 
 /// Whether it pays to look for more requests before replies are sent.
@@ -159,6 +162,7 @@ impl<'a> Session<'a> {
             stopping,
             rounds_left: LAST_ROUNDS,
             gathering: Gathering::default(),
+            moderation: Moderation::default(),
         })
     }
 
@@ -193,7 +197,7 @@ impl<'a> Session<'a> {
                 return why;
             }
             let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
-            if takes && (idle || !self.drained) && self.receive(if idle { Mode::Wait } else { Mode::Try }) {
+            if takes && (idle || !self.drained) && self.receive_more(idle) {
                 continue;
             }
             self.wait();
@@ -204,7 +208,8 @@ impl<'a> Session<'a> {
     /// replies, and the peer wakes up less often. Tried seldom while it is in vain, as with one request at a time.
     fn gathers(&mut self) -> bool {
         let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
-        if self.outbox.is_empty() || !takes || self.channel.outstanding() > 0 {
+        let gathered = self.moderation.is_on();
+        if self.outbox.is_empty() || !takes || gathered || self.channel.outstanding() > 0 {
             return false;
         }
         self.gathering.is_due() && {
@@ -212,6 +217,20 @@ impl<'a> Session<'a> {
             self.gathering.tried(more);
             more
         }
+    }
+
+    /// Receives if something has arrived. With nothing in work it sleeps for it.
+    fn receive_more(&mut self, idle: bool) -> bool {
+        if !idle {
+            return self.receive(Mode::Try);
+        }
+        if self.drained && self.incoming.is_none() && self.moderation.is_due() {
+            self.moderation.sleep();
+            if self.receive(Mode::Try) {
+                return true;
+            }
+        }
+        self.receive(Mode::Wait)
     }
 
     /// The connection does not take replies any more. What the device has is awaited, because it uses this session's
@@ -300,6 +319,7 @@ impl<'a> Session<'a> {
                 return;
             }
             self.taken();
+            self.moderation.taken();
         }
     }
 
