@@ -102,9 +102,9 @@ impl Client for BlockClient {
     }
 
     fn write_zeroes(&mut self, pos: u64, len: u64) -> io::Result<()> {
-        // The two modes in turn: both write zeroes.
+        // The two modes in turn: both write zeroes. After an error of the second one the kernel writes them as data.
         let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        let mode = if (pos / 512).is_multiple_of(2) { FallocateFlags::ZERO_RANGE } else { punch };
+        let mode = if (pos / 512).is_multiple_of(2) { punch } else { FallocateFlags::ZERO_RANGE };
         Ok(fallocate(&self.plain, mode, pos, len)?)
     }
 
