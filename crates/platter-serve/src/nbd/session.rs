@@ -7,7 +7,6 @@
 
 mod admission;
 mod inbox;
-mod moderation;
 mod outbox;
 mod slots;
 mod status;
@@ -21,11 +20,11 @@ use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
+use crate::moderation::Moderation;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use admission::Admission;
 use inbox::Inbox;
-use moderation::Moderation;
 use outbox::Outbox;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
@@ -42,6 +41,9 @@ use std::time::Duration;
 
 /// From this payload on the next one is not received together with its header, so that it is not copied.
 const LARGE_PAYLOAD: u32 = 32 << 10;
+
+/// Requests that a client sends at once, and not one after the other: as many as it sends in some intervals.
+const MANY: u32 = 16;
 
 /// After this time without a request, memory for data is returned to the system.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
@@ -162,7 +164,7 @@ impl<'a> Session<'a> {
             stopping,
             rounds_left: LAST_ROUNDS,
             gathering: Gathering::default(),
-            moderation: Moderation::default(),
+            moderation: Moderation::new(MANY),
         })
     }
 
@@ -319,7 +321,7 @@ impl<'a> Session<'a> {
                 return;
             }
             self.taken();
-            self.moderation.taken();
+            self.moderation.taken(1);
         }
     }
 

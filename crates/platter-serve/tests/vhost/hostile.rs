@@ -1,6 +1,6 @@
 //! Guests and front ends that break the rules. The session ends with one line in the log, and the next guest is served.
 
-use crate::guest::{BASE, Guest, IN, SIZE};
+use crate::guest::{BASE, Guest, IN, OUT, SIZE, SLOTS};
 use crate::rig::Rig;
 use platter_disk::device::Device;
 use platter_serve::served::Served;
@@ -321,4 +321,24 @@ fn a_flood_of_front_ends_ends_and_the_guest_goes_on() {
     drop(guest);
     let mut next = rig.guest(1);
     assert_eq!(next.read(0, 512), (0, vec![19; 512]));
+}
+
+#[test]
+fn a_guest_that_vanishes_with_requests_in_work_leaves_nothing_behind() {
+    let rig = Rig::of(Device::ram(1 << 20).unwrap());
+    for round in 0..20u8 {
+        let mut guest = rig.guest(2);
+        for slot in 0..SLOTS {
+            guest.submit(usize::from(slot % 2), OUT, u64::from(slot) * 8, &[round; 4096], 4096, 100);
+        }
+        guest.kick_always(0);
+        guest.kick_always(1);
+    }
+    let mut next = rig.guest(1);
+    assert_eq!(rig.server().clients().list().len(), 1);
+    // Each sector is as one of the writes has left it, or as it was.
+    for slot in 0..SLOTS {
+        let (status, data) = next.read(u64::from(slot) * 8, 4096);
+        assert!(status == 0 && data.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+    }
 }
