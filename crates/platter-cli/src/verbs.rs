@@ -50,7 +50,7 @@ pub(crate) enum Verb {
     Raid(raid::Raid),
     /// Compare the I/Os that readahead policies issue for the same reads
     Readahead(Box<readahead::Readahead>),
-    /// Serve devices to other programs, over the Network Block Device protocol
+    /// Serve devices to other programs: over NBD, as files, as block devices of the kernel, to virtual machines
     Serve(Box<serve::Serve>),
     /// Simulate disks
     #[command(subcommand)]

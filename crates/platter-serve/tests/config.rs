@@ -127,7 +127,7 @@ fn wrong_toml_has_a_place_too() {
 fn a_file_that_cannot_be_read_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = config::read_file(&dir.path().join("no.toml")).unwrap_err().to_string();
-    assert!(missing.contains("no.toml:1:1: cannot read the configuration"), "{missing}");
+    assert!(missing.contains("no.toml: cannot read the configuration"), "{missing}");
     let path = dir.path().join("p.toml");
     std::fs::write(&path, b"[server]\n\xff").unwrap();
     assert!(config::read_file(&path).unwrap_err().to_string().contains("byte 9 is wrong"));

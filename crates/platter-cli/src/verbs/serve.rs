@@ -90,6 +90,12 @@ impl Serve {
                 return Err(CliError::usage(message));
             }
         };
+        let exports = [&self.nbd, &self.fuse, &self.ublk, &self.vhost_user_blk];
+        if exports.iter().all(|addresses| addresses.is_empty()) {
+            let message =
+                "no export: say how to serve the devices, with --nbd, --fuse, --ublk or --vhost-user-blk";
+            return Err(CliError::usage(message.to_owned()));
+        }
         let mut config = Config::default();
         config.server.clients_max = self.max_clients as usize;
         config.server.stop_timeout = self.stop_timeout.value;
@@ -150,8 +156,11 @@ impl Serve {
                 let event = json!({ "event": "serving", "export": kind, "address": at, "devices": devices });
                 context.print(&format!("{event}\n"))?;
             } else {
-                let what = if kind == "metrics" { kind.to_owned() } else { shown.join(", ") };
-                context.print(&format!("serving {what} at {kind} {at}\n"))?;
+                let line = match kind {
+                    "metrics" => format!("serving metrics at http://{at}/metrics\n"),
+                    _ => format!("serving {} at {kind} {at}\n", shown.join(", ")),
+                };
+                context.print(&line)?;
             }
         }
         Ok(())

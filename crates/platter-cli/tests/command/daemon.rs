@@ -119,8 +119,12 @@ fn a_server_is_watched_tuned_and_drained() {
         lines[0].starts_with("serving scratch, cached at nbd ") && lines[0].contains("/nbd"),
         "{lines:?}"
     );
-    let metrics =
-        lines[1].trim().strip_prefix("serving metrics at metrics ").expect("the address").to_owned();
+    let metrics = lines[1]
+        .trim()
+        .strip_prefix("serving metrics at http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .expect("the address")
+        .to_owned();
     let pid: u32 = std::fs::read_to_string(server.path("pid")).unwrap().trim().parse().unwrap();
     assert_eq!(pid, server.child.id());
 

@@ -1,7 +1,7 @@
 //! The exit statuses of docs/command.md: wrong usage is distinguished from missing devices, and both from
 //! devices that do not allow the request.
 
-use crate::run::{fails, ok, text};
+use crate::run::{fails, fails_saying, ok, text};
 use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
@@ -136,4 +136,21 @@ fn benchmarks_refuse_devices_that_are_too_small_for_their_options() {
     ] {
         fails(4, args);
     }
+}
+
+#[test]
+fn a_server_without_an_export_or_with_files_that_cannot_be_used_is_refused() {
+    let dir = tempdir().unwrap();
+    let (plain, missing) = (dir.path().join("plain"), dir.path().join("missing/pid"));
+    fs::write(&plain, "").unwrap();
+    let socket = format!("unix:{}", text(&dir.path().join("nbd")));
+    let exports = ["--nbd", "--fuse", "--ublk", "--vhost-user-blk"];
+    fails_saying(2, &["serve", "ram(1M)"], &exports);
+    fails_saying(2, &["serve", "ram(1M)", "--metrics", "127.0.0.1:0"], &exports);
+    for option in exports {
+        fails_saying(2, &["serve", "--config", text(&plain), option, "x"], &["cannot be used with", option]);
+    }
+    fails_saying(3, &["serve", "ram(1M)", "--nbd", &socket, "--pidfile", text(&missing)], &["pid file"]);
+    fails_saying(3, &["ctl", text(&plain)], &["this is not a socket"]);
+    fails_saying(2, &["check", text(&missing)], &["pid: cannot read the configuration"]);
 }

@@ -10,7 +10,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
     ("platter-sim", &[&["platter-block"]]),
-    ("platter-remote", &[&["platter-block", "platter-disk"]]),
+    ("platter-remote", &[&["platter-block"]]),
     ("platter", &[PARTS, &["platter-remote"]]),
     ("platter-serve", &[PARTS, &["platter-remote", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),

@@ -168,7 +168,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
             let lines = text.lines().count().max(1) + 1;
             hold(!errors.errors.is_empty(), || "no error is told".to_owned())?;
             for error in &errors.errors {
-                hold((1..=lines).contains(&error.line) && error.column > 0, || {
+                let whole = (error.line, error.column) == (0, 0);
+                hold(whole || (1..=lines).contains(&error.line) && error.column > 0, || {
                     format!("{error:?} is not in the text")
                 })?;
             }

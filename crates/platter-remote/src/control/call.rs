@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -42,6 +43,10 @@ impl fmt::Display for CallError {
 
 impl std::error::Error for CallError {}
 
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
 impl Call {
     /// Connects to the control socket at a path. `timeout` is the longest that a call may take.
     ///
@@ -52,6 +57,7 @@ impl Call {
         let cannot = |error: std::io::Error| {
             let advice = match error.kind() {
                 std::io::ErrorKind::NotFound => "; start a server with this control socket",
+                std::io::ErrorKind::ConnectionRefused if !is_socket(path) => "; this is not a socket",
                 std::io::ErrorKind::ConnectionRefused => "; the server that made the socket is gone",
                 std::io::ErrorKind::PermissionDenied => "; only the server's user and root may use it",
                 _ => "",

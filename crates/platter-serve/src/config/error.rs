@@ -9,9 +9,9 @@ const MOST_ERRORS: usize = 20;
 /// An error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The line, from 1.
+    /// The line, from 1; 0: the file as a whole.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, from 1; 0: the file as a whole.
     pub column: usize,
     /// What is wrong, and what is allowed.
     pub message: String,
@@ -29,7 +29,7 @@ pub struct ConfigErrors {
 impl ConfigErrors {
     /// An error of the file as a whole.
     pub(super) fn of_file(file: &str, message: String) -> ConfigErrors {
-        ConfigErrors { file: file.to_owned(), errors: vec![ConfigError { line: 1, column: 1, message }] }
+        ConfigErrors { file: file.to_owned(), errors: vec![ConfigError { line: 0, column: 0, message }] }
     }
 }
 
@@ -39,7 +39,9 @@ impl fmt::Display for ConfigErrors {
         {
             let gap = if index == 0 { "" } else { "\n" };
             match self.file.as_str() {
+                "" if *line == 0 => write!(f, "{gap}{message}")?,
                 "" => write!(f, "{gap}line {line}, column {column}: {message}")?,
+                file if *line == 0 => write!(f, "{gap}{file}: {message}")?,
                 file => write!(f, "{gap}{file}:{line}:{column}: {message}")?,
             }
         }

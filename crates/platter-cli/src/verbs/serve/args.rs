@@ -46,7 +46,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["specs", "names", "nbd", "ublk", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
+        conflicts_with_all = ["specs", "names", "nbd", "fuse", "fuse_cache", "fuse_allow_other", "ublk", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
             "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
             "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
@@ -73,7 +73,7 @@ pub(crate) struct Serve {
     pub(super) names: Vec<String>,
     /// Serve the Network Block Device protocol at HOST:PORT (port 0: any), unix:PATH, or systemd:NAME, a socket
     /// inherited from a service manager (systemd alone: the only one)
-    #[arg(long, value_name = "ADDR", required_unless_present_any = ["config", "fuse", "ublk", "vhost_user_blk"])]
+    #[arg(long, value_name = "ADDR")]
     pub(super) nbd: Vec<String>,
     /// Serve each device as a file in DIR, an empty directory
     #[arg(long, value_name = "DIR")]

@@ -1,6 +1,6 @@
 //! What a service manager and other programs see of the process: sd_notify(3) and the file with its number.
 
-use crate::cli::CliError;
+use crate::cli::{CliError, Exit};
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -42,8 +42,9 @@ impl PidFile {
     /// Another process has it locked; it cannot be written.
     pub(super) fn write(path: &Path) -> Result<PidFile, CliError> {
         let shown = path.display();
-        let cannot =
-            |error: io::Error| CliError::refused(format!("cannot write the pid file {shown}: {error}"));
+        let cannot = |error: io::Error| {
+            CliError::new(Exit::CannotOpen, format!("cannot write the pid file {shown}: {error}"))
+        };
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o644);
         let mut file = options.open(path).map_err(cannot)?;
