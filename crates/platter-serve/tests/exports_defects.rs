@@ -121,8 +121,6 @@ fn what_is_answered_or_closed_too_early_is_found() {
         (ways::VHOST, Defect::ExportFlushEarly),
         #[cfg(feature = "vhost")]
         (ways::VHOST, Defect::GuestWritesVolatile),
-        #[cfg(feature = "ublk")]
-        (ways::UBLK, Defect::UblkFuaVolatile),
     ] {
         find(kind, defect, |seed| power::live(kind, "disk", seed));
     }

@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         if !idle {
             return self.receive(Mode::Try);
         }
-        if self.drained && self.incoming.is_none() && self.moderation.is_due() {
+        if self.drained && self.moderation.is_due() {
             self.moderation.sleep();
             if self.receive(Mode::Try) {
                 return true;
