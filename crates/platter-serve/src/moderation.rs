@@ -14,7 +14,7 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_micros(30);
 
 /// The precision that the system is asked for, in ns; by default it sleeps 50 us longer.
-const SLACK_NS: NonZeroU64 = NonZeroU64::new(1000).unwrap();
+const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 
 /// Requests that must arrive in an interval for another one to follow.
 const WORTH: u32 = 4;
