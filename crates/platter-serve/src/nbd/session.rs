@@ -42,8 +42,8 @@ use std::time::Duration;
 /// From this payload on the next one is not received together with its header, so that it is not copied.
 const LARGE_PAYLOAD: u32 = 32 << 10;
 
-/// Requests that a client sends at once, and not one after the other: as many as it sends in some intervals.
-const MANY: u32 = 16;
+/// Intervals are tried however many requests come together: a client takes about as long to send them.
+const MANY: u32 = u32::MAX;
 
 /// After this time without a request, memory for data is returned to the system.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         if !idle {
             return self.receive(Mode::Try);
         }
-        if self.drained && self.moderation.is_due() {
+        if self.drained && self.incoming.is_none() && self.moderation.is_due() {
             self.moderation.sleep();
             if self.receive(Mode::Try) {
                 return true;
