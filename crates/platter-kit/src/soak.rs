@@ -24,6 +24,7 @@ use platter_sim::oracle::{Rule, Violation};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use watch::Watched;
 
 pub mod bugs;
 mod cells;
@@ -37,6 +38,7 @@ mod report;
 mod run;
 mod shrink;
 mod stamp;
+mod watch;
 
 pub use bugs::Bug;
 pub use cells::Cells;
@@ -106,7 +108,10 @@ pub(crate) struct Outcome {
 fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcome {
     let (send, receive) = mpsc::channel();
     let (plan, seed) = (Arc::clone(plan), plan.seed);
+    let watched = Arc::new(Watched::default());
+    let this = Arc::clone(&watched);
     let body = move || {
+        this.is_this_thread();
         let stalled = send.clone();
         let on_stall = move |finding| {
             let _ = stalled.send(Outcome { found: Some(finding), ..Outcome::default() });
@@ -120,13 +125,13 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
     // The name is what a panic's message begins with.
     let thread = std::thread::Builder::new().name(format!("soak of seed {seed}"));
     let _ = thread.spawn(body).expect("a thread for a run can be started");
-    receive.recv_timeout(WATCH).unwrap_or_else(|_| {
+    watched.outcome(&receive, WATCH).unwrap_or_else(|| {
         let what = format!("the run did not end within {} s of real time", WATCH.as_secs());
         Outcome { found: Some(Finding::new(HANG, what)), ..Outcome::default() }
     })
 }
 
-/// Longest real time of a run; milliseconds are usual. A hang in virtual time is detected much earlier; this limit
+/// Longest time in which a run may sleep or use a processor; milliseconds are usual. A hang in virtual time is detected much earlier; this limit
 /// detects a thread that deadlocks with itself.
 const WATCH: Duration = Duration::from_secs(30);
 

@@ -54,13 +54,16 @@ impl Rig {
     }
 }
 
+/// Sends requests with one call: a socket holds few small messages, and a client that is slowed down would wait here.
 fn send(stream: &mut UnixStream, kind: u16, count: u64) {
+    let mut all = Vec::new();
     for cookie in 0..count {
         let length = if kind == command::READ { 4096 } else { 0 };
         let offset = if kind == command::READ { cookie % 64 * 4096 } else { 0 };
         let request = Request { flags: 0, kind, cookie, offset, length };
-        stream.write_all(&request.to_bytes()).unwrap();
+        all.extend(request.to_bytes());
     }
+    stream.write_all(&all).unwrap();
 }
 
 fn replies(stream: &mut UnixStream, count: usize, data: usize) {
@@ -147,6 +150,30 @@ fn health_shows_what_a_device_has_not_answered() {
         std::thread::yield_now();
     }
     assert_eq!(rig.daemon.health()["status"], "ok");
+    replies(&mut stream, 1, 4096);
+    assert!(client.oldest(Instant::now()).is_none());
+}
+
+/// Its age counts from when it began to wait for its limits, before any device has it.
+#[test]
+fn health_shows_a_request_that_waits_for_its_limits() {
+    let rig = Rig::new("ram(1M)");
+    let served = rig.daemon.devices().find("d").unwrap();
+    let (mut stream, id) = rig.connect();
+    let client = rig.daemon.clients().find(id).unwrap();
+    // After the first request the next one has to wait for more than an hour.
+    let slow = ClientLimits { bandwidth: 1, ..ClientLimits::default() };
+    served.qos().set_client(id, Some(slow)).unwrap();
+    send(&mut stream, command::READ, 2);
+    replies(&mut stream, 1, 4096);
+    let until = Instant::now() + Duration::from_secs(60);
+    while client.oldest(Instant::now()).is_none() {
+        assert!(Instant::now() < until, "a request that waits has no age");
+        std::thread::yield_now();
+    }
+    assert!(rig.daemon.health()["devices"][0]["oldest_io_seconds"].is_number());
+    assert_eq!(served.device().statistics().gauges.in_flight, 0);
+    served.qos().set_client(id, None).unwrap();
     replies(&mut stream, 1, 4096);
     assert!(client.oldest(Instant::now()).is_none());
 }

@@ -62,12 +62,6 @@ impl Disk {
         self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), Settings::default())
     }
 
-    /// The same, with a timeout of I/Os.
-    pub(crate) fn impatient_device(&self, elevator: &str, timeout: Span) -> Device {
-        let settings = Settings { timeout: Some(timeout), ..Settings::default() };
-        self.make(platter_elevators::by_name(elevator).map(|row| (row.make)()), settings)
-    }
-
     /// A device without an elevator that gives the disk one request at a time.
     pub(crate) fn serial_device(&self) -> Device {
         self.make(None, Settings { depth: 1, ..Settings::default() })

@@ -219,6 +219,14 @@ impl Plan {
             features = features.and(Feature::Tags);
             disks.iter_mut().for_each(|disk| disk.tag_barriers(&mut rng));
         }
+        if stack.wakes_often() {
+            let switched = acts.iter_mut().filter_map(|act| match act {
+                Act::Switch(elevator) => elevator.as_mut(),
+                _ => None,
+            });
+            let first = disks.iter_mut().filter_map(|disk| disk.elevator.as_mut());
+            first.chain(switched).for_each(ElevatorPlan::hasten);
+        }
         let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
     }

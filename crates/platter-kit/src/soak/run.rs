@@ -20,8 +20,8 @@ use platter_sim::oracle::Oracle;
 use platter_sim::power::Supply;
 use platter_sim::{Options, SimDisk, Stalled, World};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 
 mod calls;
 mod doubt;
@@ -78,8 +78,9 @@ struct Open {
     lanes: Vec<Lane>,
     handles: Vec<Handle>,
     device: Device,
-    /// Of each sector of the device the disk and the sector on it.
+    /// Of each sector of the device the disk and the sector on it, as they were when it was opened.
     map: Vec<(usize, u64)>,
+    disks: Vec<Weak<dyn Backend>>,
     /// Watchers of changes of the disks and of the device.
     _ears: Vec<Arc<Ear>>,
 }
@@ -128,6 +129,12 @@ const EXTRA: u64 = 1 << 40;
 const PER_STEP: u64 = 8;
 
 impl Open {
+    /// Whether a sector of the device is at this sector of a disk now. Only a snapshot moves what it shows.
+    fn is_at(&self, sector: u64, disk: usize, on: u64) -> bool {
+        let disks: Vec<_> = self.disks.iter().filter_map(Weak::upgrade).collect();
+        place(self.device.backend(), &disks, sector) == (disk, on)
+    }
+
     fn lane(&mut self, pick: u32) -> Option<usize> {
         let count = self.lanes.len();
         (count > 0).then(|| pick as usize % count)
@@ -224,7 +231,9 @@ impl<'a> Run<'a> {
         ask_when_freed(self.plan.features.has(Feature::Destructors).then(|| device.backend()));
         let (futures, held, lanes, handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let futures_polled = self.now();
-        self.open = Some(Open { futures, futures_polled, held, lanes, handles, device, map, _ears: ears });
+        let disks = disks.iter().map(Arc::downgrade).collect();
+        self.open =
+            Some(Open { futures, futures_polled, held, lanes, handles, device, map, disks, _ears: ears });
         (0..self.plan.channels).try_for_each(|_| self.open_channel())
     }
 

@@ -1,6 +1,7 @@
 //! The client that stands for all programs with open files of a device, and its share of the device.
 
 use super::post::WorkerWake;
+use crate::age::Mark;
 use crate::clients::{Client, Connected};
 use crate::qos::{Admit, Share};
 use crate::served::Served;
@@ -106,5 +107,37 @@ impl Seat {
     #[inline]
     pub(super) fn complete(&self, now: Time) {
         self.share.complete(now);
+    }
+}
+
+/// A request that waits to be admitted, counted as unanswered.
+#[derive(Default)]
+pub(super) struct Waiting(Option<(Arc<Seat>, Mark)>);
+
+impl Waiting {
+    /// Counts the request from now on, if that has not begun.
+    pub(super) fn begin(&mut self, seat: &Arc<Seat>) {
+        self.0.get_or_insert_with(|| (Arc::clone(seat), seat.client().begin()));
+    }
+
+    /// The mark of a request that starts: from when it began to wait, or from now on.
+    pub(super) fn take(&mut self, seat: &Arc<Seat>) -> Mark {
+        match self.0.take_if(|(its, _)| Arc::ptr_eq(its, seat)) {
+            Some((_, mark)) => mark,
+            None => seat.client().begin(),
+        }
+    }
+
+    /// The request is over, whether or not it has started.
+    pub(super) fn end(&mut self) {
+        if let Some((seat, mark)) = self.0.take() {
+            seat.client().end(mark);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.end();
     }
 }

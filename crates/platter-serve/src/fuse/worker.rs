@@ -8,7 +8,7 @@
 //! a time most of these tries find nothing, so they are made less often (`Tries`).
 
 use super::post::{MAX_TRANSFER, Post, WorkerWake, reply};
-use super::seat::{Seat, Turn};
+use super::seat::{Seat, Turn, Waiting};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
 use super::tries::Tries;
@@ -87,6 +87,7 @@ pub(super) struct Worker {
     asks: bool,
     /// When to ask again.
     again_at: Option<Time>,
+    waiting: Waiting,
     tries: Tries,
     spare: Vec<Bio>,
     done: Vec<Bio>,
@@ -116,6 +117,7 @@ impl Worker {
             admitted: false,
             asks: false,
             again_at: None,
+            waiting: Waiting::default(),
             tries: Tries::default(),
             spare: Vec::new(),
             done: Vec::new(),
@@ -255,6 +257,7 @@ impl Worker {
             }
         }
         self.admitted = false;
+        self.waiting.end();
     }
 
     /// Whether a request may start: the client's share of the device.
@@ -276,7 +279,10 @@ impl Worker {
         };
         match open.seat.admit(open.channel.clock().now(), bytes, self.asks) {
             Turn::Now => (self.asks, self.admitted) = (false, true),
-            Turn::Later { at, asks } => (self.asks, self.again_at) = (asks, at),
+            Turn::Later { at, asks } => {
+                (self.asks, self.again_at) = (asks, at);
+                self.waiting.begin(&open.seat);
+            }
         }
         self.admitted
     }
@@ -443,7 +449,7 @@ impl Worker {
             fuse: Arc::clone(&self.fuse),
             unique: header.unique,
             seat: Arc::clone(&open.seat),
-            mark: open.seat.client().begin(),
+            mark: self.waiting.take(&open.seat),
             work,
             bell: Arc::clone(&self.bell),
         };
@@ -469,7 +475,7 @@ impl Worker {
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
             return self.refuse(header, Errno::IO);
         };
-        let mark = open.seat.client().begin();
+        let mark = self.waiting.take(&open.seat);
         self.slots[slot] = Slot { unique: header.unique, place, len, mark };
         bio.set_token(slot as u64);
         // Fair elevators tell processes apart by it.

@@ -240,6 +240,17 @@ impl ElevatorPlan {
         ElevatorPlan { name: row.name, params }
     }
 
+    /// Bounds its times, for a cache that wakes up every millisecond: simulating minutes of that takes too long.
+    pub(super) fn hasten(&mut self) {
+        let Some(row) = platter_elevators::by_name(self.name) else { return };
+        for (name, value) in &mut self.params {
+            let unit = row.params.iter().find(|param| param.name == *name).map(|param| param.unit);
+            if let Some(unit @ (Unit::Millis | Unit::Micros | Unit::Nanos)) = unit {
+                *value = (*value).min(longest(unit) / 60);
+            }
+        }
+    }
+
     /// Creates the elevator. A value that is refused in combination with others is replaced by its default.
     pub(in super::super) fn make(&self) -> Option<Box<dyn Elevator>> {
         let mut made = (platter_elevators::by_name(self.name)?.make)();

@@ -282,6 +282,19 @@ impl Node {
         (self.kind() == "cache" && !through) || self.members().iter().any(Node::writes_back)
     }
 
+    /// Whether acknowledged writes may be only in memory until a flush: pages of a write-back cache, or the table of a
+    /// snapshot.
+    pub(in super::super) fn holds_unflushed(&self) -> bool {
+        self.writes_back() || self.has("snapshot")
+    }
+
+    /// Whether any node is a cache that wakes up more often than every second.
+    pub(super) fn wakes_often(&self) -> bool {
+        let often = |&(name, value): &(&str, i64)| name == "interval" && value < 1000;
+        let own = matches!(self, Node::Layer { values, .. } if values.iter().any(often));
+        own || self.members().iter().any(Node::wakes_often)
+    }
+
     /// Whether any node is a write-through cache.
     pub(in super::super) fn writes_through(&self) -> bool {
         let through = matches!(self, Node::Layer { values, .. } if values.contains(&("write", 1)));

@@ -62,10 +62,16 @@ impl Run<'_> {
     /// The writes that a command is made of, with their sectors of the device; of a discard those that are in doubt
     /// and that it may be.
     fn tokens(&self, disk: usize, inside: &Inside) -> Vec<Option<(u64, u64)>> {
-        if inside.op == Op::Write {
-            return inside.data.chunks(SECTOR).map(stamp::parse).collect();
-        }
         let Some(open) = &self.open else { return Vec::new() };
+        if inside.op == Op::Write {
+            let tokens = (inside.sector..).zip(inside.data.chunks(SECTOR).map(stamp::parse));
+            // A write that timed out leaves a slot of a snapshot's store that shows nothing, or by now other sectors.
+            let moves = self.stack().has("snapshot");
+            let shows = |&(on, token): &(u64, Option<(u64, u64)>)| {
+                !moves || token.is_some_and(|(_, sector)| open.is_at(sector, disk, on))
+            };
+            return tokens.filter(shows).map(|(_, token)| token).collect();
+        }
         let end = inside.sector + inside.sectors;
         // It may as well be one that is under way.
         if self.judged.dropped || self.live.values().any(|live| live.op == inside.op) {

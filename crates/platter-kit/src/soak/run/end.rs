@@ -49,6 +49,7 @@ impl Run<'_> {
         self.mend()?;
         self.work_again()?;
         self.verify()?;
+        self.look_at_gauges()?;
         self.last_cut()?;
         self.close_for_good()
     }
@@ -93,6 +94,17 @@ impl Run<'_> {
                     "inside",
                     format!("the disks never end what they have: {inside:?}"),
                 ));
+            }
+        }
+    }
+
+    /// The counts of an idle device are zero. A cache writes back by itself.
+    fn look_at_gauges(&self) -> Result<(), Finding> {
+        let gauges = self.device()?.statistics().gauges;
+        match gauges == Gauges::default() || self.stack().has("cache") {
+            true => Ok(()),
+            false => {
+                Err(Finding::new("gauges", format!("nothing is under way, and the device counts {gauges:?}")))
             }
         }
     }

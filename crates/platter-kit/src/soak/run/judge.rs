@@ -100,7 +100,7 @@ impl Judged {
 }
 
 /// Least time that a disk with a timeout gives an I/O.
-fn least_timeout(run: &Run<'_>) -> Option<Span> {
+pub(super) fn least_timeout(run: &Run<'_>) -> Option<Span> {
     run.plan.disks.iter().filter_map(|disk| disk.settings.queue.timeout).min()
 }
 

@@ -1,5 +1,6 @@
 //! Power cuts, and closing and opening the device.
 
+use super::judge::least_timeout;
 use super::{Finding, Run};
 use crate::soak::memory::ask_when_freed;
 use crate::soak::stamp::{self, SECTOR};
@@ -7,6 +8,9 @@ use platter_block::time::Span;
 use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
 use std::ops::Range;
+
+/// How long a layer that is closed waits for disks that complete nothing, as `docs/promises.md` says.
+const PATIENCE: Span = Span::from_secs(30);
 
 impl Run<'_> {
     pub(super) fn plan_cut(&mut self, survivors: u64, after: Result<u64, Span>) {
@@ -56,15 +60,21 @@ impl Run<'_> {
         // Commands inside the disks may take effect at any time, and no queue knows them any more.
         self.neglect_nothing();
         self.settle()?;
-        let (before, held) = (self.injected().total(), self.is_held());
+        let (before, held, since) = (self.injected().total(), self.is_held(), self.now());
         self.close()?;
+        // An elevator may idle for long, if it is told to.
+        let slow = self.now().since(since) >= self.patience();
+        self.end_commands();
         self.cover.reopened += 1;
         self.judged.reopened(self.still_inside());
         self.oracle.forget_doubts();
-        let failed =
-            held || self.injected().total() > before || self.stack().has("error") || self.has_resized();
-        if self.stack().writes_back() && failed {
-            // The cache has tried once to write back its dirty pages, and cannot report a failure.
+        let failed = held
+            || slow
+            || self.injected().total() > before
+            || self.stack().has("error")
+            || self.has_resized();
+        if self.stack().holds_unflushed() && failed {
+            // The layer has tried once to write back what it had in memory, for a limited time, and cannot report a failure.
             self.oracle.lose_unflushed(self.is_held());
         }
         if let Err(finding) = self.open() {
@@ -73,6 +83,20 @@ impl Run<'_> {
         }
         self.leave_behind();
         Ok(())
+    }
+
+    /// How long a layer that is closed waits at least for a disk that completes nothing.
+    fn patience(&self) -> Span {
+        least_timeout(self).map_or(PATIENCE, |least| least.min(PATIENCE))
+    }
+
+    /// Waits for what disks still carry out for a closed snapshot. A file stays locked until then, because a late write of the
+    /// table could replace a newer one of the device that is opened next.
+    fn end_commands(&mut self) {
+        while self.stack().has("snapshot") && self.is_held() {
+            self.world.clock().advance_to(self.now() + Span::from_secs(1));
+            self.disks.iter().for_each(SimDisk::settle);
+        }
     }
 
     /// Tells the oracle which writes of a closed cache are still in the disks. A cache has its own memory, so a bio

@@ -1,6 +1,7 @@
 //! Whether the next request may start: the connection's share of the device.
 
 use super::Session;
+use crate::age::Mark;
 use crate::clients::Client;
 use crate::qos::{Admit, Share};
 use crate::served::Served;
@@ -30,6 +31,8 @@ pub(super) struct Admission {
     hangup: OwnedFd,
     /// The next request was admitted, and waits for a slot or for memory.
     admitted: bool,
+    /// Of the next request, if it has waited: its age counts from then.
+    mark: Option<Mark>,
     waits: Option<Admit>,
     /// No more requests come. Those that have arrived are not held back: the server may be stopping.
     last: bool,
@@ -45,7 +48,7 @@ impl Admission {
         let hangup = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&hangup, socket, epoll::EventData::new_u64(0), epoll::EventFlags::RDHUP)?;
         let share = served.qos().join(client.id, Arc::clone(&wake) as Arc<dyn Bell>);
-        Ok(Admission { share, wake, hangup, admitted: false, waits: None, last: false })
+        Ok(Admission { share, wake, hangup, admitted: false, mark: None, waits: None, last: false })
     }
 
     /// Whether the next request is held back.
@@ -105,11 +108,18 @@ impl Session<'_> {
         if self.admission.last {
             return true;
         }
+        self.admission.mark.get_or_insert_with(|| self.client.begin());
         match self.admission.share.admit(self.channel.clock().now(), bytes) {
             Admit::Now => self.admission.admitted = true,
             later => self.admission.waits = Some(later),
         }
         self.admission.admitted
+    }
+
+    /// Counts the request at the front of the inbox, which has a slot to go to.
+    #[inline]
+    pub(super) fn counted(&mut self) -> Mark {
+        self.admission.mark.take().unwrap_or_else(|| self.client.begin())
     }
 
     /// The request at the front of the inbox has been taken.

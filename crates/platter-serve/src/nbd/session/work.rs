@@ -32,7 +32,11 @@ impl Session<'_> {
         if data > 0 && buffer.is_none() {
             return false;
         }
-        let Some(slot) = self.slots.take(request, self.client.begin()) else { return false };
+        let mark = self.counted();
+        let Some(slot) = self.slots.take(request, mark) else {
+            self.client.end(mark);
+            return false;
+        };
         self.inbox.consume(Request::BYTES);
         match (plan, buffer) {
             (Plan::Read { whole }, Some(buffer)) => self.begin_read(slot, request, whole, buffer),
