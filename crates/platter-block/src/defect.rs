@@ -86,6 +86,8 @@ defects! {
     FuaStripped "fua-stripped" "a bio that is used again has lost FUA and PREFLUSH"
     /// A virtual machine is told that a failed request was carried out.
     GuestErrorsHidden "guest-errors-hidden" "a guest is told that a request succeeded that has failed"
+    /// A write of a virtual machine that has turned the write cache of its disk off is answered before it is durable.
+    GuestWritesVolatile "guest-writes-volatile" "a guest's write without a write cache is answered before it is durable"
     /// Requests of a virtual machine are not recorded in the region of requests in flight.
     InFlightForgotten "in-flight-forgotten" "requests that a killed server had taken from a guest are never answered"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.

@@ -26,6 +26,7 @@ pub mod fuse;
 pub mod inherited;
 #[cfg(feature = "daemon")]
 pub mod metrics;
+mod moderation;
 pub mod nbd;
 pub mod qos;
 pub mod restart;

@@ -7,12 +7,24 @@ mod judge;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/fuse_way.rs"]
 mod fuse_way;
+#[cfg(feature = "vhost")]
+#[allow(dead_code, reason = "the suite of the export uses all of it")]
+#[path = "vhost/guest.rs"]
+mod guest;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/nbd_way.rs"]
 mod nbd_way;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/power.rs"]
 mod power;
+#[cfg(feature = "ublk")]
+#[allow(unused, reason = "the other tests use all of it")]
+#[path = "exports/ublk_way.rs"]
+mod ublk_way;
+#[cfg(feature = "vhost")]
+#[allow(unused, reason = "the other tests use all of it")]
+#[path = "exports/vhost_way.rs"]
+mod vhost_way;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/ways.rs"]
 mod ways;
@@ -100,12 +112,15 @@ fn find(kind: Kind, defect: Defect, live: impl Fn(u64) -> Option<String>) {
 #[test]
 fn what_is_answered_or_closed_too_early_is_found() {
     const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
-    let [nbd, fuse] = ways::all();
     for (kind, defect) in [
-        (nbd, Defect::ExportFlushEarly),
-        (nbd, Defect::NbdFuaIgnored),
-        (fuse, Defect::ExportFlushEarly),
-        (fuse, Defect::SyncWritesVolatile),
+        (ways::NBD, Defect::ExportFlushEarly),
+        (ways::NBD, Defect::NbdFuaIgnored),
+        (ways::FUSE, Defect::ExportFlushEarly),
+        (ways::FUSE, Defect::SyncWritesVolatile),
+        #[cfg(feature = "vhost")]
+        (ways::VHOST, Defect::ExportFlushEarly),
+        #[cfg(feature = "vhost")]
+        (ways::VHOST, Defect::GuestWritesVolatile),
     ] {
         find(kind, defect, |seed| power::live(kind, "disk", seed));
     }

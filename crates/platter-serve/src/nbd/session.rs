@@ -1,9 +1,9 @@
 //! The transmission phase of one connection, driven by one thread with a channel of its own.
 //!
 //! Each turn takes the requests that have arrived, submits them as one batch, reaps what is complete and sends all
-//! replies with one call. The thread sleeps for its socket and its bios at once. A client has at most as many
-//! requests in work as there are slots; while all are in use, or its memory is, nothing is received. So a client that
-//! does not read its replies stops itself.
+//! replies with one call. The thread sleeps for its socket and its bios at once, or with nothing in work for an interval
+//! (`Moderation`). A client has at most as many requests in work as there are slots; while all are in use, or its memory
+//! is, nothing is received. So a client that does not read its replies stops itself.
 
 mod admission;
 mod inbox;
@@ -21,6 +21,7 @@ use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
 use crate::export::Options;
+use crate::moderation::Moderation;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use admission::Admission;
@@ -41,6 +42,9 @@ use std::time::Duration;
 
 /// From this payload on the next one is not received together with its header, so that it is not copied.
 const LARGE_PAYLOAD: u32 = 32 << 10;
+
+/// Intervals are tried however many requests come together: a client takes about as long to send them.
+const MANY: u32 = u32::MAX;
 
 /// After this time without a request, memory for data is returned to the system.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
@@ -95,6 +99,7 @@ pub(super) struct Session<'a> {
     /// How often something is received once the server stops.
     rounds_left: u32,
     gathering: Gathering,
+    moderation: Moderation,
 }
 
 /// Whether it pays to look for more requests before replies are sent.
@@ -162,6 +167,7 @@ impl<'a> Session<'a> {
             stopping,
             rounds_left: LAST_ROUNDS,
             gathering: Gathering::default(),
+            moderation: Moderation::new(MANY),
         })
     }
 
@@ -198,7 +204,7 @@ impl<'a> Session<'a> {
                 return why;
             }
             let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
-            if takes && (idle || !self.drained) && self.receive(if idle { Mode::Wait } else { Mode::Try }) {
+            if takes && (idle || !self.drained) && self.receive_more(idle) {
                 continue;
             }
             self.wait();
@@ -209,7 +215,8 @@ impl<'a> Session<'a> {
     /// replies, and the peer wakes up less often. Tried seldom while it is in vain, as with one request at a time.
     fn gathers(&mut self) -> bool {
         let takes = self.ended.is_none() && !self.stalled && !self.admission.waits();
-        if self.outbox.is_empty() || !takes || self.channel.outstanding() > 0 {
+        let gathered = self.moderation.is_on();
+        if self.outbox.is_empty() || !takes || gathered || self.channel.outstanding() > 0 {
             return false;
         }
         self.gathering.is_due() && {
@@ -217,6 +224,20 @@ impl<'a> Session<'a> {
             self.gathering.tried(more);
             more
         }
+    }
+
+    /// Receives if something has arrived. With nothing in work it sleeps for it.
+    fn receive_more(&mut self, idle: bool) -> bool {
+        if !idle {
+            return self.receive(Mode::Try);
+        }
+        if self.drained && self.incoming.is_none() && self.moderation.is_due() {
+            self.moderation.sleep();
+            if self.receive(Mode::Try) {
+                return true;
+            }
+        }
+        self.receive(Mode::Wait)
     }
 
     /// The connection does not take replies any more. What the device has is awaited, because it uses this session's
@@ -305,6 +326,7 @@ impl<'a> Session<'a> {
                 return;
             }
             self.taken();
+            self.moderation.taken(1);
         }
     }
 

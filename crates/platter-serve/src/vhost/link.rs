@@ -1,9 +1,10 @@
 //! The connection to a front end.
 
 use super::wire::{HEADER, Header, MAX_DESCRIPTORS};
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, readlink};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
@@ -11,10 +12,21 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a message to the front end may take: it should have room for one at once.
 const SEND: Duration = Duration::from_secs(10);
+
+/// What a wait for the front end has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A message has begun, or the peer has gone.
+    Message,
+    /// The other descriptor is readable.
+    Other,
+    /// The time is over, or the wait was interrupted.
+    Nothing,
+}
 
 /// A message.
 pub(super) struct Message {
@@ -27,26 +39,28 @@ pub(super) struct Message {
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    pub(super) fn new(fd: OwnedFd) -> Socket {
-        // A system without this option waits longer for a front end that takes nothing.
-        let _ =
-            rustix::net::sockopt::set_socket_timeout(&fd, rustix::net::sockopt::Timeout::Send, Some(SEND));
+    /// `limit`: how long a message that has begun may take to arrive.
+    pub(super) fn new(fd: OwnedFd, limit: Duration) -> Socket {
+        // A system without these options waits longer for a front end that takes or sends nothing.
+        let _ = set_socket_timeout(&fd, Timeout::Send, Some(SEND));
+        let _ = set_socket_timeout(&fd, Timeout::Recv, Some(limit));
         Socket(fd)
     }
 
-    /// Sleeps until a message has begun or `other` is readable. Returns whether the latter is so.
-    pub(super) fn wait(&self, other: &OwnedFd) -> bool {
+    /// Sleeps until a message has begun or `other` is readable, at most until a time.
+    pub(super) fn wait(&self, other: &OwnedFd, until: Option<Instant>) -> Found {
         let mut both = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(other, PollFlags::IN)];
-        // Interrupted: the caller comes again.
-        let _ = poll(&mut both, None);
-        !both[1].revents().is_empty() && both[0].revents().is_empty()
-    }
-
-    /// Whether something has arrived, or the peer has gone.
-    pub(super) fn is_readable(&self) -> bool {
-        let mut one = [PollFd::new(&self.0, PollFlags::IN)];
-        let _ = poll(&mut one, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 }));
-        !one[0].revents().is_empty()
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        // A time that is too long for the system is none.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        if poll(&mut both, left.as_ref()).is_err() {
+            return Found::Nothing;
+        }
+        match both.map(|one| one.revents().is_empty()) {
+            [false, _] => Found::Message,
+            [true, false] => Found::Other,
+            [true, true] => Found::Nothing,
+        }
     }
 
     /// Receives a message. `None`: the peer has closed the connection, or it was shut down here.
@@ -76,6 +90,7 @@ impl Socket {
             let parts = &mut [IoSliceMut::new(&mut bytes[filled..])];
             let received = match recvmsg(&self.0, parts, &mut control, RecvFlags::CMSG_CLOEXEC) {
                 Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return Err("a message has begun and does not end".to_owned()),
                 Err(errno) => return Err(format!("the connection failed: {errno}")),
                 Ok(message) => message.bytes,
             };

@@ -30,6 +30,7 @@ struct Shared {
     clients: Arc<Clients>,
     log: Log,
     depth: usize,
+    handshake_timeout: Duration,
     listener: UnixSocket,
     /// The name of the device; empty: the first one.
     device: String,
@@ -86,6 +87,7 @@ pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         clients: Arc::clone(&start.clients),
         log: Arc::clone(&start.log),
         depth: start.options.depth,
+        handshake_timeout: start.options.handshake_timeout,
         listener: UnixSocket::bind(path)?,
         device: name.to_owned(),
         server: identity(),
@@ -145,7 +147,7 @@ impl Shared {
     }
 
     fn serve(&self, fd: OwnedFd, peer: &str) {
-        let socket = Arc::new(Socket::new(fd));
+        let socket = Arc::new(Socket::new(fd, self.handshake_timeout));
         {
             let mut state = self.lock();
             // A stop after this finds the session.
@@ -174,6 +176,7 @@ impl Shared {
             depth: self.depth,
             socket: Arc::clone(socket),
             server: self.server,
+            first_message: self.handshake_timeout,
         })?;
         (self.log)(&Event::Connected(&client));
         let why = session.run(&self.stopping);

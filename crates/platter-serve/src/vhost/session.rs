@@ -4,7 +4,7 @@ use super::admission::{Admission, Bells, Wake};
 use super::common::{Common, Stop};
 use super::disk::{self, MAX_QUEUES, feature};
 use super::inflight::Inflight;
-use super::link::{Message, Socket, event, send};
+use super::link::{Found, Message, Socket, event, send};
 use super::memory::{MAX_REGIONS, Memory};
 use super::vring::{Failure, Ground, Vring};
 use super::wire::{self, Body, Numbered, protocol, request};
@@ -18,6 +18,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// Wakes the session when the device changes its size.
 struct Resizes(Arc<Wake>);
@@ -39,6 +40,8 @@ pub(super) struct Start {
     pub(super) socket: Arc<Socket>,
     /// Identifies this process in regions of requests in flight.
     pub(super) server: u64,
+    /// How long the front end may take until its first message.
+    pub(super) first_message: Duration,
 }
 
 pub(super) struct Session {
@@ -96,14 +99,20 @@ impl Session {
     /// Serves until the connection ends; returns the reason. `stopping`: the server ends it, and what the guest has made
     /// available is answered.
     pub(super) fn run(mut self, stopping: &AtomicBool) -> String {
+        // A front end that does not begin keeps others waiting, and the operator would look for the reason.
+        let mut until = Instant::now().checked_add(self.start.first_message);
         let why = loop {
-            if self.start.socket.wait(self.resized.fd()) {
-                self.resized.answer();
-                self.tell_size();
-                continue;
-            }
-            if !self.start.socket.is_readable() {
-                continue;
+            match self.start.socket.wait(self.resized.fd(), until) {
+                Found::Message => until = None,
+                Found::Other => {
+                    self.resized.answer();
+                    self.tell_size();
+                    continue;
+                }
+                Found::Nothing if until.is_some_and(|until| until <= Instant::now()) => {
+                    break "it sent nothing".to_owned();
+                }
+                Found::Nothing => continue,
             }
             match self.start.socket.receive() {
                 Ok(Some(message)) => {

@@ -16,12 +16,13 @@ fn what_one_client_has_written_another_reads() {
         let (mut one, mut other) = (way.connect(), way.connect());
         assert_eq!((one.size(), other.size()), (SIZE, SIZE), "{name}");
         for (number, (pos, len)) in
-            [(0, 512), (512, 1024), (SIZE - 512, 512), (65_536 - 512, 1024), (4096, 1_100_000)]
+            [(0, 512), (512, 1024), (SIZE - 512, 512), (65_536 - 512, 1024), (4096, 1_100_288)]
                 .into_iter()
                 .enumerate()
         {
             let data: Vec<u8> = (0..len).map(|at| (at / 511) as u8 ^ number as u8).collect();
-            one.write(pos, &data, number % 2 == 1).unwrap();
+            let written = one.write(pos, &data, number % 2 == 1);
+            written.unwrap_or_else(|error| panic!("{name}: {len} at {pos}: {error}"));
             let mut found = vec![0xee; len];
             other.read(pos, &mut found).unwrap();
             assert!(found == data, "{name}: {len} at {pos}");
@@ -38,7 +39,8 @@ fn zeroes_are_read_where_they_were_written_and_holes_read_as_zeroes() {
         let mut client = way.connect();
         client.write(0, &vec![7; SIZE as usize], false).unwrap();
         for (pos, len) in [(0, 512), (512 * 9, 65_536), (1 << 20, 512 << 10)] {
-            client.write_zeroes(pos, len).unwrap();
+            let cleared = client.write_zeroes(pos, len);
+            cleared.unwrap_or_else(|error| panic!("{name}: {len} at {pos}: {error}"));
             let mut found = vec![1; len as usize];
             client.read(pos, &mut found).unwrap();
             assert!(found.iter().all(|byte| *byte == 0), "{name}: {len} at {pos}");
@@ -137,7 +139,7 @@ fn an_error_fails_the_request_that_has_it_and_no_other() {
             if op != "flush" {
                 run(0).unwrap();
             }
-            let error = run(65_536).unwrap_err();
+            let Err(error) = run(65_536) else { panic!("{kind} {op}: no error") };
             assert_eq!(error.raw_os_error(), Some(5), "{kind} {op}: {error}");
             run(65_536).unwrap();
             other.write(65_536, &[1; 512], false).unwrap();
@@ -152,6 +154,9 @@ fn a_device_that_grows_is_larger_for_new_clients() {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let device = open("DISK", folder.path());
         let Some(way) = start(device.clone()) else { continue };
+        if !way.grows() {
+            continue;
+        }
         let mut old = way.connect();
         let file = std::fs::OpenOptions::new().write(true).open(folder.path().join("disk")).unwrap();
         file.set_len(SIZE + 65_536).unwrap();

@@ -72,7 +72,7 @@ impl Judge {
         }
     }
 
-    fn accuse(&self, what: String) {
+    pub(crate) fn accuse(&self, what: String) {
         self.state().wrong.get_or_insert(what);
     }
 

@@ -22,8 +22,10 @@ fn grow(device: &Device, folder: &Path) {
     device.refresh().unwrap();
 }
 
-fn live_at(way: &dyn Way, judge: &Judge, seed: u64, events: &dyn Fn()) {
-    let ended = AtomicBool::new(false);
+/// `fails`: the device fails some I/O.
+fn live_at(way: &dyn Way, judge: &Judge, seed: u64, fails: bool, events: &dyn Fn()) {
+    // Clients may see errors: of the device, or of connections that were ended.
+    let ended = AtomicBool::new(fails);
     let life = |number| Life::new(way.connect(), judge, seed * 1000 + number, SECTORS);
     thread::scope(|scope| {
         for mut life in (1..CLIENTS).map(life) {
@@ -35,9 +37,6 @@ fn live_at(way: &dyn Way, judge: &Judge, seed: u64, events: &dyn Fn()) {
             if first.below(40) == 0 {
                 ended.store(true, Ordering::Relaxed);
                 way.disconnect_all();
-                if std::env::var("DBG").is_ok() {
-                    eprintln!("disconnect");
-                }
                 events();
             }
             step(&mut first, &ended);
@@ -46,8 +45,11 @@ fn live_at(way: &dyn Way, judge: &Judge, seed: u64, events: &dyn Fn()) {
 }
 
 fn step(life: &mut Life<'_>, ended: &AtomicBool) {
-    if life.step().is_err() && ended.load(Ordering::Relaxed) {
-        life.client.reconnect();
+    if let Err(error) = life.step() {
+        match ended.load(Ordering::Relaxed) {
+            true => life.client.reconnect(),
+            false => life.judge.accuse(format!("an I/O fails for no reason: {error}")),
+        }
     }
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn live((_, start): Kind, spec: &str, seed: u64) -> Option<String> {
             grow(&device, folder.path());
         }
     };
-    live_at(&*way, &judge, seed, &events);
+    live_at(&*way, &judge, seed, spec.contains("error("), &events);
     let mut reader = Life::new(way.connect(), &judge, 0, SECTORS);
     // A layer that fails some I/O may fail this one too.
     let seen = (0..100).any(|_| reader.look().is_ok());

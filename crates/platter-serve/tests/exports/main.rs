@@ -5,9 +5,17 @@ mod agreed;
 mod contract;
 mod cuts;
 mod fuse_way;
+#[cfg(feature = "vhost")]
+#[allow(dead_code, reason = "the suite of the export uses the rest")]
+#[path = "../vhost/guest.rs"]
+mod guest;
 mod judge;
 mod lives;
 mod nbd_way;
 mod power;
 mod stacks;
+#[cfg(feature = "ublk")]
+mod ublk_way;
+#[cfg(feature = "vhost")]
+mod vhost_way;
 mod ways;

@@ -1,11 +1,14 @@
 //! The exports, each with a client that uses it as programs do.
 //!
 //! To put another export through the suite, implement [`Client`] and [`Way`] for it in a file beside this one, and add it
-//! to [`all`]. An export whose clients are on another machine, such as a block device in a virtual machine, can run
-//! the same cases from there: they use nothing of the server but [`Way::connect`] and [`Way::disconnect_all`].
+//! to [`all`].
 
 use crate::fuse_way::FuseWay;
 use crate::nbd_way::NbdWay;
+#[cfg(feature = "ublk")]
+use crate::ublk_way::UblkWay;
+#[cfg(feature = "vhost")]
+use crate::vhost_way::VhostWay;
 use platter_disk::device::Device;
 use std::io;
 
@@ -41,11 +44,33 @@ pub(crate) trait Way {
 
     /// Ends the connections of all clients, as an operator does. What they have sent may fail.
     fn disconnect_all(&self);
+
+    /// Whether new clients see that the device has grown.
+    fn grows(&self) -> bool {
+        true
+    }
 }
 
 /// A kind of export: its name, and how a device is served by it. `None`, after a line that says why: not on this machine.
 pub(crate) type Kind = (&'static str, fn(Device) -> Option<Box<dyn Way>>);
 
-pub(crate) fn all() -> [Kind; 2] {
-    [("nbd", NbdWay::start), ("fuse", FuseWay::start)]
+pub(crate) const NBD: Kind = ("nbd", NbdWay::start);
+pub(crate) const FUSE: Kind = ("fuse", FuseWay::start);
+#[cfg(feature = "vhost")]
+pub(crate) const VHOST: Kind = ("vhost-user-blk", VhostWay::start);
+#[cfg(feature = "ublk")]
+pub(crate) const UBLK: Kind = ("ublk", UblkWay::start);
+
+/// All of them, or the one that `PLATTER_EXPORT` names.
+pub(crate) fn all() -> Vec<Kind> {
+    let kinds = [
+        NBD,
+        FUSE,
+        #[cfg(feature = "vhost")]
+        VHOST,
+        #[cfg(feature = "ublk")]
+        UBLK,
+    ];
+    let wanted = std::env::var("PLATTER_EXPORT").ok();
+    kinds.into_iter().filter(|kind| wanted.as_deref().is_none_or(|wanted| wanted == kind.0)).collect()
 }

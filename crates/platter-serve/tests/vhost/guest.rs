@@ -354,23 +354,25 @@ impl Guest {
 
     /// Sleeps until the device notifies, which it is asked to do for the next completion.
     pub(crate) fn sleep(&mut self, number: usize) {
+        if self.asks_for_notification(number) {
+            await_call(&self.queues[number].call, number);
+        }
+    }
+
+    /// What to sleep on until the device notifies. `None`: something is complete already.
+    pub(crate) fn sleeper(&mut self, number: usize) -> Option<Sleeper> {
+        let asked = self.asks_for_notification(number);
+        asked.then(|| Sleeper { call: self.queues[number].call.try_clone().unwrap(), number })
+    }
+
+    /// Asks for a notification of the next completion. `false`: there is one already.
+    fn asks_for_notification(&mut self, number: usize) -> bool {
         let used = self.queues[number].used;
         if self.queues[number].by_index {
             self.store(number, AVAILABLE + 4 + 2 * usize::from(SIZE), used);
         }
         std::sync::atomic::fence(Ordering::SeqCst);
-        if self.load(number, USED + 2) != used {
-            return;
-        }
-        let begun = Instant::now();
-        let call = &self.queues[number].call;
-        // SAFETY: the descriptor is open as long as `call`.
-        let fd = unsafe { BorrowedFd::borrow_raw(call.as_raw_fd()) };
-        let mut one = [rustix::event::PollFd::from_borrowed_fd(fd, rustix::event::PollFlags::IN)];
-        let limit = rustix::event::Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
-        let _ = rustix::event::poll(&mut one, Some(&limit));
-        assert!(begun.elapsed() < LONG, "no notification of queue {number}");
-        let _ = call.read();
+        self.load(number, USED + 2) == used
     }
 
     /// Waits for the next request that is complete.
@@ -415,4 +417,27 @@ impl Guest {
             .collect();
         self.call(0, kind, 0, &bytes, bytes.len()).0
     }
+}
+
+/// Sleeps for a queue, while the guest does other things.
+pub(crate) struct Sleeper {
+    call: EventFd,
+    number: usize,
+}
+
+impl Sleeper {
+    pub(crate) fn sleep(&self) {
+        await_call(&self.call, self.number);
+    }
+}
+
+fn await_call(call: &EventFd, number: usize) {
+    let begun = Instant::now();
+    // SAFETY: the descriptor is open as long as `call`.
+    let fd = unsafe { BorrowedFd::borrow_raw(call.as_raw_fd()) };
+    let mut one = [rustix::event::PollFd::from_borrowed_fd(fd, rustix::event::PollFlags::IN)];
+    let limit = rustix::event::Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
+    let _ = rustix::event::poll(&mut one, Some(&limit));
+    assert!(begun.elapsed() < LONG, "no notification of queue {number}");
+    let _ = call.read();
 }

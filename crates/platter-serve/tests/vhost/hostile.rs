@@ -1,11 +1,13 @@
 //! Guests and front ends that break the rules. The session ends with one line in the log, and the next guest is served.
 
-use crate::guest::{BASE, Guest, IN, SIZE};
+use crate::guest::{BASE, Guest, IN, OUT, SIZE, SLOTS};
 use crate::rig::Rig;
 use platter_disk::device::Device;
-use std::io::Write;
+use platter_serve::served::Served;
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vm_memory::Bytes;
@@ -262,4 +264,81 @@ fn impossible_queues_and_memory_are_refused() {
     let mut guest = rig.guest(1);
     assert_eq!(guest.flush(), 0);
     assert!(guest.messages.as_ref().unwrap().as_raw_fd() >= 0);
+}
+
+/// Front ends that begin and do not go on: at most one is served at a time, so each would keep the next one waiting.
+#[test]
+fn a_front_end_that_does_not_go_on_is_ended() {
+    let mut rig = Rig::of(Device::ram(1 << 20).unwrap());
+    rig.stop().unwrap();
+    rig.options.handshake_timeout = Duration::from_millis(50);
+    rig.serve(Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap());
+    let header = [1u32.to_ne_bytes(), 1u32.to_ne_bytes(), 8u32.to_ne_bytes()].concat();
+    for (sent, why) in [
+        (&[][..], "it sent nothing"),
+        (&header[..5], "has begun and does not end"),
+        (&header, "has begun and does not end"),
+    ] {
+        let mut stream = UnixStream::connect(&rig.path).unwrap();
+        stream.write_all(sent).unwrap();
+        rig.await_event(why);
+        rig.events.lock().unwrap().clear();
+        // The peer sees the end, and the next one is served.
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    }
+    let mut guest = rig.guest(1);
+    assert_eq!(guest.write(0, &[3; 512]), 0);
+    assert_eq!(guest.flush(), 0);
+}
+
+/// One that is silent does not keep the server from its end, and an operator can end it.
+#[test]
+fn a_silent_front_end_keeps_nobody() {
+    let mut rig = Rig::of(Device::ram(1 << 20).unwrap());
+    let silent = UnixStream::connect(&rig.path).unwrap();
+    rig.await_event("client 1 ");
+    rig.server().clients().list()[0].disconnect();
+    rig.await_event("is gone");
+    drop(silent);
+    let mut silent = UnixStream::connect(&rig.path).unwrap();
+    silent.write_all(&[1, 0, 0]).unwrap();
+    rig.await_event("client 2 ");
+    rig.stop().unwrap();
+}
+
+/// A flood of connections waits in the queue of the socket; each is a client when its turn comes.
+#[test]
+fn a_flood_of_front_ends_ends_and_the_guest_goes_on() {
+    let rig = Rig::of(Device::ram(1 << 20).unwrap());
+    let mut guest = rig.guest(1);
+    let flood: Vec<UnixStream> = (0..50).map(|_| UnixStream::connect(&rig.path).unwrap()).collect();
+    for round in 0..20u8 {
+        assert_eq!(guest.write(0, &[round; 512]), 0);
+        assert_eq!(guest.read(0, 512), (0, vec![round; 512]));
+        assert_eq!(rig.server().clients().list().len(), 1);
+    }
+    drop(flood);
+    drop(guest);
+    let mut next = rig.guest(1);
+    assert_eq!(next.read(0, 512), (0, vec![19; 512]));
+}
+
+#[test]
+fn a_guest_that_vanishes_with_requests_in_work_leaves_nothing_behind() {
+    let rig = Rig::of(Device::ram(1 << 20).unwrap());
+    for round in 0..20u8 {
+        let mut guest = rig.guest(2);
+        for slot in 0..SLOTS {
+            guest.submit(usize::from(slot % 2), OUT, u64::from(slot) * 8, &[round; 4096], 4096, 100);
+        }
+        guest.kick_always(0);
+        guest.kick_always(1);
+    }
+    let mut next = rig.guest(1);
+    assert_eq!(rig.server().clients().list().len(), 1);
+    // Each sector is as one of the writes has left it, or as it was.
+    for slot in 0..SLOTS {
+        let (status, data) = next.read(u64::from(slot) * 8, 4096);
+        assert!(status == 0 && data.chunks(512).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
+    }
 }

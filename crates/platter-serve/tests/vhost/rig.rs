@@ -20,6 +20,8 @@ pub(crate) struct Rig {
     pub(crate) events: Arc<Mutex<Vec<String>>>,
     /// An event was added.
     added: Arc<Condvar>,
+    /// Of the next server.
+    pub(crate) options: Options,
     _folder: tempfile::TempDir,
 }
 
@@ -32,8 +34,14 @@ impl Rig {
             std::process::id(),
             folder.path().file_name().unwrap().to_str().unwrap()
         ));
-        let mut rig =
-            Rig { server: None, path, events: Arc::default(), added: Arc::default(), _folder: folder };
+        let mut rig = Rig {
+            server: None,
+            path,
+            events: Arc::default(),
+            added: Arc::default(),
+            options: Options::default(),
+            _folder: folder,
+        };
         rig.serve(served);
         rig
     }
@@ -51,7 +59,7 @@ impl Rig {
             added.notify_all();
         }));
         server.devices().add(served).unwrap();
-        server.start("vhost-user-blk", self.path.to_str().unwrap(), &Options::default()).unwrap();
+        server.start("vhost-user-blk", self.path.to_str().unwrap(), &self.options).unwrap();
         self.server = Some(server);
     }
 

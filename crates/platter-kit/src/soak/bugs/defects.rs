@@ -126,6 +126,13 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     (
+        "guest-writes-volatile",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/exports_defects.rs",
+            why: "the soak has no server",
+        },
+    ),
+    (
         "in-flight-forgotten",
         Reach::Targeted {
             test: "crates/platter-serve/tests/vhost_defects.rs",
