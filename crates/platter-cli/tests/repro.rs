@@ -72,7 +72,7 @@ fn the_shapes_that_matter_hold() {
         assert_eq!(claim["holds"], true, "{claim:#}");
     }
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("tree-during-write-as") && page.contains("claims hold in the model"));
+    assert!(page.contains("tree-during-write-as") && page.contains("predictions hold"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! A published statement, and the result of the model.
 
+use super::kind::Kind;
 use platter_bench::report::units::fixed;
 use serde_json::{Value, json};
 
@@ -49,6 +50,10 @@ pub(super) fn number(value: f64) -> String {
 pub struct Claim {
     /// Name, unique in its experiment.
     pub id: &'static str,
+    /// What it says about the model.
+    pub kind: Kind,
+    /// The document that publishes it; totals are per document.
+    pub document: &'static str,
     /// Where it was published.
     pub source: &'static str,
     /// The statement.
@@ -73,13 +78,32 @@ impl Claim {
         self.modelled.map(|value| self.rule.holds(value))
     }
 
+    /// The modelled figure over the published one, if there are both and the published one is not zero.
+    pub fn ratio(&self) -> Option<f64> {
+        let published = self.published.filter(|published| *published != 0.0)?;
+        Some(self.modelled? / published)
+    }
+
+    /// The larger of the published and the modelled figure over the smaller; infinite if only one is zero.
+    pub fn factor(&self) -> Option<f64> {
+        let (published, modelled) = self.published.zip(self.modelled)?;
+        if published == modelled {
+            return Some(1.0);
+        }
+        let (low, high) = (published.min(modelled), published.max(modelled));
+        Some(if low > 0.0 { high / low } else { f64::INFINITY })
+    }
+
     pub(super) fn to_json(&self) -> Value {
         json!({
             "id": self.id,
+            "kind": self.kind.name(),
+            "document": self.document,
             "source": self.source,
             "says": self.says,
             "published": self.published,
             "modelled": self.modelled,
+            "ratio": self.ratio(),
             "here": self.here,
             "unit": self.unit,
             "rule": self.rule.text(),

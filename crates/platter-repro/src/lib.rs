@@ -10,6 +10,7 @@
 mod cells;
 mod claim;
 mod disk;
+mod kind;
 mod ordered;
 pub mod policies;
 mod readahead;
@@ -19,6 +20,7 @@ mod staelin2002;
 mod sysbench2004;
 
 pub use claim::{Claim, Rule};
+pub use kind::{Kind, Tally};
 pub use report::Report;
 
 use platter_bench::load::Stuck;

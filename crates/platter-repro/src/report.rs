@@ -1,6 +1,7 @@
 //! The results of an experiment, for people and for programs.
 
 use super::claim::{Claim, number};
+use super::kind::Tally;
 use platter_bench::report::svg::LineChart;
 use platter_bench::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
@@ -48,7 +49,11 @@ impl Report {
         for paragraph in &self.method {
             page.paragraph(paragraph);
         }
-        page.heading("Claims").paragraph(&self.verdict()).table(&self.claims_table());
+        page.heading("Claims");
+        for line in self.verdict().lines() {
+            page.paragraph(line);
+        }
+        page.table(&self.claims_table());
         for claim in &self.claims {
             if let Some(reason) = &claim.reason {
                 page.paragraph(&format!("{}: {reason}", claim.id));
@@ -69,24 +74,23 @@ impl Report {
             "experiment": self.name,
             "scale": self.scale,
             "notes": self.method,
+            "totals": Tally::of(&self.claims).iter().map(Tally::to_json).collect::<Vec<_>>(),
             "claims": self.claims.iter().map(Claim::to_json).collect::<Vec<_>>(),
         })
     }
 
     fn verdict(&self) -> String {
-        let count = |wanted| self.claims.iter().filter(|claim| claim.holds() == wanted).count();
-        format!(
-            "{} of {} claims hold in the model, {} do not, {} could not be evaluated",
-            count(Some(true)),
-            self.claims.len(),
-            count(Some(false)),
-            count(None)
-        )
+        let totals: Vec<String> = Tally::of(&self.claims).iter().map(Tally::text).collect();
+        match totals.is_empty() {
+            true => "No claim is a prediction: no total".to_owned(),
+            false => totals.join("\n"),
+        }
     }
 
     fn claims_table(&self) -> Table {
         let mut table = Table::new([
             Column::text("claim"),
+            Column::text("kind"),
             Column::number("published", ""),
             Column::number("modelled", ""),
             Column::number("here", ""),
@@ -104,6 +108,7 @@ impl Report {
             };
             table.row([
                 claim.id.to_owned(),
+                claim.kind.name().to_owned(),
                 figure(claim.published),
                 figure(claim.modelled),
                 figure(claim.here),

@@ -3,6 +3,7 @@
 use super::Results;
 use super::load::{Cell, DISKS, LOADS, Order, Place};
 use crate::claim::{Claim, Rule};
+use crate::kind::Kind;
 
 /// Source of what barriers are.
 const AXBOE: &str = "Axboe, Linux Block I/O: Present and Future, 2004, IO Barriers";
@@ -91,6 +92,9 @@ pub(super) fn all(results: &Results) -> Vec<Claim> {
         let fails = modelled.is_none_or(|value| !rule.holds(value));
         Claim {
             id,
+            // The sources give no figures: all bounds are ours.
+            kind: Kind::Ours,
+            document: source,
             source,
             says,
             published: None,

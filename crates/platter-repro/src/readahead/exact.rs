@@ -2,6 +2,7 @@
 
 use super::claim;
 use crate::claim::{Claim, Rule};
+use crate::kind::Kind;
 use crate::policies::by_name;
 use platter_bench::readahead::{Machine, Outcome, Read, run};
 use platter_bench::stats::Seeded;
@@ -55,6 +56,7 @@ fn sequence(
 ) -> Claim {
     let all = expected.len() as f64;
     Claim {
+        kind: Kind::Mechanism,
         published: Some(all),
         modelled: agree(found, expected),
         ..claim(id, source, says, "I/Os as said", Rule::Between(all, all))
@@ -69,6 +71,7 @@ fn number(
     (published, modelled): (f64, Option<f64>),
 ) -> Claim {
     Claim {
+        kind: Kind::Mechanism,
         published: Some(published),
         modelled,
         ..claim(id, source, says, unit, Rule::Between(published, published))

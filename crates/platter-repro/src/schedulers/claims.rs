@@ -3,6 +3,7 @@
 use super::Results;
 use super::tables::{finishes, kib_per_s};
 use crate::claim::{Claim, Rule};
+use crate::kind::Kind;
 use platter_bench::processes::Outcome;
 
 /// Computes a figure from results. `None` if an elevator is missing. The flag says that the figure is only a
@@ -39,6 +40,8 @@ pub(super) fn all(results: &Results) -> Vec<Claim> {
         };
         Claim {
             id: row.id,
+            kind: if row.source == SOURCES { Kind::Ours } else { Kind::Prediction },
+            document: row.source,
             source: row.source,
             says: row.says,
             published: Some(row.published),
