@@ -24,6 +24,8 @@ pub mod export;
 pub mod fuse;
 pub mod inherited;
 #[cfg(feature = "daemon")]
+pub mod layers;
+#[cfg(feature = "daemon")]
 pub mod metrics;
 pub mod nbd;
 pub mod qos;

@@ -2,6 +2,7 @@
 
 use super::{Daemon, lock};
 use crate::clients::Client;
+use crate::layers;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::Served;
 use crate::server::ExportInfo;
@@ -62,6 +63,7 @@ impl Daemon {
             "elevator": elevator,
             "clients": clients.iter().filter(|client| client.device == served.name()).count(),
             "in_flight": gauges.in_flight,
+            "layers": layers::to_json(&device.layers()),
             "limits": device_limits(&limits.0),
             "client_limits": client_limits(&limits.1),
         })
