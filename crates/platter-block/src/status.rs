@@ -2,7 +2,6 @@
 //!
 //! A layer returns the list from [`Managed::status`](crate::capability::Managed::status).
 
-use crate::backend::Fact;
 use crate::params::{Param, Unit};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -67,8 +66,8 @@ impl Item {
         self.name.replace(' ', "_")
     }
 
-    /// The item as a fact for reports.
-    pub fn fact(&self) -> Fact {
+    /// The item as a fact for reports, see [`Backend::facts`](crate::backend::Backend::facts).
+    pub fn fact(&self) -> (&'static str, String) {
         (self.name, self.value.to_string())
     }
 }
@@ -119,7 +118,7 @@ mod tests {
             Item::switch("paused", true, "whether it is paused"),
             Item::text("state", "merging", "state"),
         ]);
-        let facts: Vec<Fact> = items.iter().map(Item::fact).collect();
+        let facts: Vec<(&str, String)> = items.iter().map(Item::fact).collect();
         assert_eq!(facts[0], ("dirty bytes", "4096".to_string()));
         assert_eq!((facts[1].1.as_str(), facts[2].1.as_str()), ("yes", "merging"));
         assert_eq!(items[0].key(), "dirty_bytes");

@@ -1,4 +1,4 @@
-//! `platter snapshot merge`, and the status of a snapshot in `platter info`.
+//! `platter snapshot merge`, and the status of layers in `platter info`.
 
 use crate::run::{fails_saying, json, ok, platter};
 use std::path::Path;
@@ -30,12 +30,23 @@ fn item(info: &serde_json::Value, name: &str) -> serde_json::Value {
 }
 
 #[test]
+fn info_has_the_status_of_layers() {
+    let dir = tempdir().unwrap();
+    let disk = dir.path().join("disk").display().to_string();
+    std::fs::write(&disk, vec![1; SIZE]).unwrap();
+    let info = json(&["info", &format!("cache(size=1M, {disk})")]);
+    assert_eq!((item(&info, "cache_pages"), item(&info, "dirty_bytes")), (256.into(), 0.into()));
+    let params = info[0]["layers"][0]["params"].as_array().unwrap();
+    let dirty = params.iter().find(|param| param["name"] == "dirty").unwrap();
+    assert_eq!((&dirty["value"], &dirty["min"], &dirty["max"]), (&20.into(), &1.into(), &100.into()));
+    assert_eq!(json(&["info", &disk])[0]["layers"], serde_json::json!([]));
+}
+
+#[test]
 fn a_snapshot_is_merged_and_has_ended() {
     let (dir, disk, store) = changed();
     let view = format!("snapshot({disk}, {store})");
-    let info = json(&["info", &view]);
-    assert_eq!(item(&info, "snapshot"), "valid");
-    assert_eq!(item(&info, "snapshot_store_used"), SIZE);
+    let new = dir.path().join("new").display().to_string();
     let other = dir.path().join("other").display().to_string();
     std::fs::write(&other, vec![1; SIZE]).unwrap();
     fails_saying(4, &["snapshot", "merge", &other, &store], &["another origin file", "moved=on"]);
@@ -49,13 +60,13 @@ fn a_snapshot_is_merged_and_has_ended() {
         (Some(true), Some(SIZE as u64))
     );
     assert!(is_all(&disk, 2));
-    fails_saying(3, &["info", &view], &["was merged into its origin"]);
+    fails_saying(3, &["copy", "--quiet", &new, &view], &["was merged into its origin"]);
     assert!(ok(&["snapshot", "merge", &disk, &store]).contains("merged"), "there is nothing left to do");
 }
 
 #[test]
 fn an_interrupted_merge_continues() {
-    let (_dir, disk, store) = changed();
+    let (dir, disk, store) = changed();
     let mut merge = platter()
         .args(["snapshot", "merge", "--json", "--rate", "1M", &disk, &store])
         .stdout(Stdio::piped())
@@ -77,7 +88,8 @@ fn an_interrupted_merge_continues() {
     assert_eq!(output.status.code(), Some(130), "{result}");
     assert_eq!(result["merged"], false);
     assert!(Path::new(&disk).exists() && !is_all(&disk, 2));
-    fails_saying(3, &["info", &format!("snapshot({disk}, {store})")], &["continue with snapshot-merge"]);
+    let (new, view) = (dir.path().join("new").display().to_string(), format!("snapshot({disk}, {store})"));
+    fails_saying(3, &["copy", "--quiet", &new, &view], &["continue with snapshot-merge"]);
     ok(&["snapshot", "merge", &disk, &store]);
     assert!(is_all(&disk, 2));
 }
