@@ -1,9 +1,11 @@
-//! Counters: cells with a single writer, summed when they are read.
+//! Counters and histograms: cells with a single writer, summed when they are read.
 
 use crate::bio::{Bio, Op};
 pub use crate::cell::Cell;
 use crate::fault::Kind;
-use crate::histogram::Histogram;
+use alloc::boxed::Box;
+
+mod snapshot;
 
 /// Buckets of the histogram of the number of requests in flight: powers of two, 1 to 2^15 and above.
 pub const DEPTH_BUCKETS: usize = 16;
@@ -25,46 +27,7 @@ macro_rules! counters {
             pub held: Cell,
         }
 
-        /// The counts of one or several queues at one moment.
-        #[derive(Clone, Debug, Default)]
-        pub struct Snapshot {
-            $($(#[$doc])* pub $name: u64,)*
-            /// Dispatches by number of requests then in flight, in powers of two.
-            pub depth: [u64; DEPTH_BUCKETS],
-        }
-
-        impl Snapshot {
-            /// Adds the counts of a queue.
-            pub fn add(&mut self, counters: &Counters) {
-                $(self.$name += counters.$name.get();)*
-                for (sum, cell) in self.depth.iter_mut().zip(&counters.depth) {
-                    *sum += cell.get();
-                }
-            }
-
-            /// Adds the counts of other queues.
-            pub fn merge(&mut self, other: &Snapshot) {
-                $(self.$name += other.$name;)*
-                for (sum, count) in self.depth.iter_mut().zip(&other.depth) {
-                    *sum += count;
-                }
-            }
-
-            /// The counts since `earlier`.
-            pub fn since(&self, earlier: &Snapshot) -> Snapshot {
-                let mut diff = self.clone();
-                $(diff.$name -= earlier.$name;)*
-                for (d, e) in diff.depth.iter_mut().zip(&earlier.depth) {
-                    *d -= e;
-                }
-                diff
-            }
-
-            /// Name and value of each count, for reports.
-            pub fn rows(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name),)*].into_iter()
-            }
-        }
+        snapshot::snapshot! { $($(#[$doc])* $name,)* }
     };
 }
 
@@ -201,5 +164,45 @@ impl Counters {
     #[inline]
     pub fn latency_of(&self, op: Op) -> &Histogram {
         &self.latency[op as usize]
+    }
+}
+
+/// Linear steps per power of two: values are resolved to one part in sixteen.
+pub(crate) const SUB_BITS: u32 = 4;
+pub(crate) const SUB: u64 = 1 << SUB_BITS;
+/// Values up to 2^40 ns (18 minutes) are resolved; larger ones share the last bucket.
+const TOP_BITS: u32 = 40;
+pub(crate) const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
+
+/// A log-linear histogram of u64 values, 592 buckets, for latencies in nanoseconds.
+#[derive(Debug)]
+pub struct Histogram(pub(crate) Box<[Cell; BUCKETS]>);
+
+impl Default for Histogram {
+    fn default() -> Histogram {
+        Histogram(Box::new(core::array::from_fn(|_| Cell::default())))
+    }
+}
+
+pub(crate) fn bucket_of(value: u64) -> usize {
+    if value < SUB {
+        return value as usize;
+    }
+    let exponent = u64::BITS - 1 - value.leading_zeros();
+    let step = (value >> (exponent - SUB_BITS)) - SUB;
+    ((((exponent - SUB_BITS + 1) as usize) << SUB_BITS) + step as usize).min(BUCKETS - 1)
+}
+
+impl Histogram {
+    /// Counts a value. Only one thread at a time may record.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        self.0[bucket_of(value)].add(1);
+    }
+
+    /// Counts a value that occurred `count` times. Only one thread at a time may record.
+    #[inline]
+    pub fn record_many(&self, value: u64, count: u64) {
+        self.0[bucket_of(value)].add(count);
     }
 }

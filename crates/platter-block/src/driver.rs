@@ -33,7 +33,6 @@ pub(crate) enum Chain<'a> {
 }
 
 impl Chain<'_> {
-    #[inline]
     fn single_segment(&self) -> Option<Segment> {
         match self {
             Chain::One(bio) => bio.single_segment(),
@@ -84,6 +83,8 @@ pub struct Started<'a> {
     pub atomic: bool,
     /// Priority.
     pub ioprio: IoPrio,
+    /// The only segment, if the queue has looked for it already.
+    pub(crate) piece: Option<Segment>,
     pub(crate) chain: Chain<'a>,
     pub(crate) limits: &'a Limits,
 }
@@ -92,6 +93,10 @@ impl Started<'_> {
     /// The only segment, when there is only one.
     #[inline]
     pub fn single_segment(&self) -> Option<Segment> {
+        self.piece.or_else(|| self.find_piece())
+    }
+
+    fn find_piece(&self) -> Option<Segment> {
         self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
     }
 

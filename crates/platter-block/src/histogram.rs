@@ -1,34 +1,9 @@
-//! A log-linear histogram with single-writer cells, for latencies in nanoseconds.
+//! What a histogram of latencies tells when it is read.
 
 use crate::cell::Cell;
-use alloc::boxed::Box;
+pub use crate::counters::Histogram;
+use crate::counters::{BUCKETS, SUB, SUB_BITS};
 use alloc::vec::Vec;
-
-/// Linear steps per power of two: values are resolved to one part in sixteen.
-const SUB_BITS: u32 = 4;
-const SUB: u64 = 1 << SUB_BITS;
-/// Values up to 2^40 ns (18 minutes) are resolved; larger ones share the last bucket.
-const TOP_BITS: u32 = 40;
-const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
-
-/// Histogram of u64 values, 592 buckets.
-#[derive(Debug)]
-pub struct Histogram(Box<[Cell; BUCKETS]>);
-
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram(Box::new(core::array::from_fn(|_| Cell::default())))
-    }
-}
-
-fn bucket_of(value: u64) -> usize {
-    if value < SUB {
-        return value as usize;
-    }
-    let exponent = u64::BITS - 1 - value.leading_zeros();
-    let step = (value >> (exponent - SUB_BITS)) - SUB;
-    ((((exponent - SUB_BITS + 1) as usize) << SUB_BITS) + step as usize).min(BUCKETS - 1)
-}
 
 /// Smallest value of a bucket.
 pub(crate) fn floor_of(bucket: usize) -> u64 {
@@ -38,18 +13,6 @@ pub(crate) fn floor_of(bucket: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a value. Only one thread at a time may record.
-    #[inline]
-    pub fn record(&self, value: u64) {
-        self.0[bucket_of(value)].add(1);
-    }
-
-    /// Counts a value that occurred `count` times. Only one thread at a time may record.
-    #[inline]
-    pub fn record_many(&self, value: u64, count: u64) {
-        self.0[bucket_of(value)].add(count);
-    }
-
     /// Smallest value and count of each bucket that is not empty.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.0.iter().enumerate().map(|(i, c)| (floor_of(i), c.get())).filter(|&(_, n)| n > 0)
@@ -70,6 +33,7 @@ impl Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::bucket_of;
 
     #[test]
     fn buckets_are_ordered_and_tight() {

@@ -1,12 +1,11 @@
 //! The lanes of a device's synchronous callers.
 //!
-//! A call takes a lane from the pool and returns it at its end. A lane with a request that a call gave up is set
-//! aside until the disk returns that request, and is then closed (`aside.rs`).
+//! A call takes a lane from the pool and returns it at its end (`sync_io/lane.rs`). A lane with a request that a call
+//! gave up is set aside until the disk returns that request, and is then closed (`aside.rs`).
 
 use crate::aside::Aside;
 use crate::clock::Clock;
-use crate::device::Inner;
-use crate::lane_pool::{LanePool, NoLane};
+use crate::lane_pool::LanePool;
 use crate::sync::{Mutex, lock};
 use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, LaneUse};
@@ -26,12 +25,12 @@ const MOST: u32 = 128;
 /// The lanes of synchronous callers.
 pub(crate) struct Callers {
     /// Boxed, because each call moves a lane out and in.
-    pool: LanePool<Box<SyncLane>>,
+    pub(crate) pool: LanePool<Box<SyncLane>>,
     most: u32,
     /// When the pool is trimmed next, in the device's time.
-    trim_at: AtomicU64,
+    pub(crate) trim_at: AtomicU64,
     /// Lanes that wait for the disk.
-    aside: Arc<Aside>,
+    pub(crate) aside: Arc<Aside>,
 }
 
 /// The callers of all devices of the process: their idle lanes are closed if the system refuses to open something.
@@ -88,25 +87,8 @@ impl Callers {
         self.most
     }
 
-    /// Takes a lane for a call that ends by `until`.
-    #[inline]
-    pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
-        // A call with a deadline may end before its request, so its lane must work for any thread.
-        let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
-        let open = || {
-            let lane = open_lane(inner.backend.as_ref(), lane_use)?;
-            Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
-        };
-        let result = match self.pool.take(open, || inner.clock.left(until)) {
-            // The disk may have returned the requests that they wait for.
-            Err(NoLane::AllAside) if self.tend() => self.pool.take(open, || inner.clock.left(until)),
-            result => result,
-        };
-        result.map(|lane| Turn { callers: self, lane: Some(lane) })
-    }
-
     /// Closes the lanes that have nothing left to wait for. Returns whether there were any.
-    fn tend(&self) -> bool {
+    pub(crate) fn tend(&self) -> bool {
         let ended = self.aside.end();
         self.pool.ended(ended);
         ended > 0
@@ -119,14 +101,14 @@ impl Callers {
 
     /// Sets a lane aside: it is run until the disk has returned its requests.
     #[cold]
-    fn set_aside(&self, lane: SyncLane) {
+    pub(crate) fn set_aside(&self, lane: SyncLane) {
         let (lane, clock) = lane.into_lane();
         self.pool.set_aside();
         self.aside.add(lane, clock);
     }
 
     #[cold]
-    fn trim(&self, now: Time) {
+    pub(crate) fn trim(&self, now: Time) {
         self.trim_at.store((now + IDLE).0, Ordering::Relaxed);
         // Dropped without a lock held.
         drop(self.pool.trim());
@@ -137,43 +119,6 @@ impl Callers {
     pub(crate) fn close(&self) {
         drop(self.pool.empty());
         self.aside.close();
-    }
-}
-
-/// A lane lent to a call.
-pub(crate) struct Turn<'a> {
-    callers: &'a Callers,
-    lane: Option<Box<SyncLane>>,
-}
-
-impl Turn<'_> {
-    #[inline]
-    pub(crate) fn lane(&mut self) -> &mut SyncLane {
-        self.lane.as_mut().unwrap_or_else(|| unreachable!("a turn has its lane until it ends"))
-    }
-
-    /// The call has ended.
-    #[inline]
-    pub(crate) fn end(mut self) {
-        let Some(lane) = self.lane.take() else { return };
-        if lane.is_unsettled {
-            return self.callers.set_aside(*lane);
-        }
-        let now = lane.now;
-        self.callers.pool.put(lane);
-        if now.0 >= self.callers.trim_at.load(Ordering::Relaxed) {
-            self.callers.trim(now);
-        }
-    }
-}
-
-impl Drop for Turn<'_> {
-    /// A panic passes through the call: the lane is not used again.
-    fn drop(&mut self) {
-        if let Some(lane) = self.lane.take() {
-            drop(lane);
-            self.callers.pool.closed();
-        }
     }
 }
 

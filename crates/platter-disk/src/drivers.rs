@@ -5,6 +5,7 @@ mod choose;
 pub mod descriptor_opener;
 pub mod descriptors;
 mod file;
+mod file_target;
 #[allow(unsafe_code)]
 mod iovec;
 #[allow(unsafe_code)]
@@ -12,11 +13,9 @@ pub mod memory;
 pub mod null;
 mod pause;
 mod side;
-mod size;
 mod slots;
 pub mod table;
 mod tally;
-mod target;
 #[cfg(test)]
 mod testing;
 pub mod threads;

@@ -8,14 +8,14 @@
 
 use super::doubt::Doubts;
 use super::family::Families;
-use super::pause::{NEVER, Pauses};
-use super::split::unmergeable;
+use super::pause::Pauses;
 use super::zeroes::Zeroes;
 use super::{Rest, Settings, append};
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
 use crate::driver::{Chain, Completion, Driver, Geometry, Started};
 use crate::request::Marks;
+use crate::segment::Segment;
 use crate::time::Time;
 use crate::trace::Sink;
 use alloc::boxed::Box;
@@ -28,6 +28,7 @@ mod lane;
 mod late;
 mod outcome;
 mod run;
+mod setup;
 
 pub use lane::DirectLane;
 use run::Run;
@@ -48,36 +49,23 @@ struct Common {
 }
 
 impl Common {
-    fn new(geometry: &Geometry, merges: bool) -> Common {
-        let limits = &geometry.limits;
-        let uniform = limits.segment_boundary == 0 && limits.chunk == 0 && limits.max_segments > 0;
-        let max_len = u64::from(limits.max_transfer.min(limits.max_segment_size));
-        Common {
-            block_mask: u64::from(limits.logical_block - 1),
-            memory_mask: u64::from(limits.memory_align - 1),
-            length_mask: u64::from(limits.length_align - 1),
-            max_len: if uniform { max_len } else { 0 },
-            size: geometry.size,
-            ops: if geometry.features.read_only { 1 } else { 2 },
-            merges,
-        }
-    }
-
-    /// Whether the bio needs no further checks, in particular none of its memory. `false` proves nothing.
+    /// The bio's memory, if it needs no further checks. `None` proves nothing.
     #[inline(always)]
-    fn covers(&self, bio: &Bio) -> bool {
+    fn covers(&self, bio: &Bio) -> Option<Segment> {
         const { assert!(Op::Read as u8 == 0 && Op::Write as u8 == 1) };
         let (pos, len) = (bio.pos(), bio.len());
-        let Some(address) = bio.only_address() else { return false };
-        let misaligned =
-            ((pos | len) & self.block_mask) | (address & self.memory_mask) | (len & self.length_mask);
-        misaligned == 0
+        let piece = bio.single_segment()?;
+        let misaligned = ((pos | len) & self.block_mask)
+            | (piece.addr() as u64 & self.memory_mask)
+            | (len & self.length_mask);
+        let is_common = misaligned == 0
             && len.wrapping_sub(1) < self.max_len
             && len <= self.size
             && pos <= self.size - len
             && (bio.op() as u8) < self.ops
             && !bio.flags().intersects(Flags::ORDERED.union(Flags::ATOMIC))
-            && bio.deadline().is_none()
+            && bio.deadline().is_none();
+        is_common.then_some(piece)
     }
 }
 
@@ -188,56 +176,6 @@ impl Group {
 }
 
 impl DirectQueue {
-    /// A queue for a disk. Its settings for elevators and barriers are ignored.
-    pub fn new(geometry: Geometry, settings: Settings, counters: Arc<Counters>) -> DirectQueue {
-        let settings = settings.at_least_one();
-        let (features, requests) = (geometry.features, settings.nr_requests);
-        let mut queue = DirectQueue {
-            common: Common::new(&geometry, settings.merges),
-            slots: Vec::new(),
-            free: Vec::new(),
-            in_flight: 0,
-            care: false,
-            attention: false,
-            error: false,
-            frozen: false,
-            alarm: NEVER,
-            done: Vec::with_capacity(requests as usize),
-            counters,
-            geometry,
-            settings,
-            fua: if features.write_cache && features.fua { Flags::FUA } else { Flags::NONE },
-            unmergeable: unmergeable(&features),
-            largest: geometry.size,
-            backlog: VecDeque::with_capacity(requests as usize),
-            runs: 0,
-            tail: None,
-            waiting: VecDeque::new(),
-            retries: VecDeque::new(),
-            paused: Pauses::default(),
-            doubts: Doubts::default(),
-            quarantined: 0,
-            stuck: false,
-            writes_zeroes: !geometry.limits.write_zeroes,
-            families: Families::default(),
-            spare: Vec::new(),
-            spare_lists: Vec::new(),
-            next_deadline: None,
-            sink: None,
-        };
-        queue.grow(requests);
-        queue.note_attention();
-        queue
-    }
-
-    /// Adds slots.
-    #[cold]
-    fn grow(&mut self, count: u32) {
-        let old = self.slots.len();
-        self.slots.resize_with(old + count as usize, || Slot::FREE);
-        self.free.extend((old as u32..self.slots.len() as u32).rev());
-    }
-
     /// Gives the common bios at the front of a batch to the driver, up to the first that is not common or must wait.
     /// Returns how many the driver took. The memory of the others has not been checked.
     #[inline(always)]
@@ -254,9 +192,7 @@ impl DirectQueue {
                 Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.common.merges,
                 None => false,
             };
-            if has_neighbour || !self.common.covers(bio) {
-                break;
-            }
+            let Some(piece) = self.common.covers(bio).filter(|_| !has_neighbour) else { break };
             let Some(tag) = self.free.pop() else {
                 self.grow(1);
                 continue;
@@ -274,6 +210,7 @@ impl DirectQueue {
                 fua: false,
                 atomic: false,
                 ioprio: bio.ioprio(),
+                piece: Some(piece),
                 chain: Chain::One(bio),
                 limits: &self.geometry.limits,
             };
@@ -401,27 +338,5 @@ impl DirectQueue {
     #[inline]
     pub fn tick(&mut self, now: Time) -> bool {
         now >= self.alarm && self.run_timers(now)
-    }
-
-    /// When the queue wants [`DirectQueue::tick`] to be called even if nothing happens.
-    pub fn next_wakeup(&self) -> Option<Time> {
-        // The deadline of an empty queue belongs to a bio that left in time.
-        let deadline = self.next_deadline.filter(|_| !self.is_idle()).unwrap_or(NEVER);
-        Some(deadline.min(self.paused.next())).filter(|&at| at != NEVER)
-    }
-
-    /// The counters.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    /// Geometry of the disk below.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    /// The settings of the queue.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 }

@@ -325,6 +325,7 @@ impl SchedQueue {
             fua: request.flags.intersects(self.fua) && request.op == Op::Write,
             atomic: request.flags.contains(Flags::ATOMIC),
             ioprio: self.table.ioprio(index),
+            piece: None,
             chain: Chain::Linked(self.table.chain(index)),
             limits: &self.geometry.limits,
         }

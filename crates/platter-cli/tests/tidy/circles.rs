@@ -36,6 +36,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
             "crates/platter-disk/src/handle.rs",
             "crates/platter-disk/src/service.rs",
             "crates/platter-disk/src/submitter.rs",
+            "crates/platter-disk/src/sync_io.rs",
             "crates/platter-disk/src/sync_io/lane.rs",
         ],
         "the device has a constructor for each way to call it, and each of these keeps the device alive",
@@ -76,7 +77,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-block/src/queue/direct.rs",
         "DirectQueue",
-        5,
+        6,
         "the common case stands in one file; what is rare has files of its own",
     ),
     (
@@ -94,7 +95,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-disk/src/device.rs",
         "Device",
-        8,
+        9,
         "the handle that programs hold; each file has one way to call",
     ),
     (

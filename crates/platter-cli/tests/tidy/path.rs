@@ -7,9 +7,9 @@ const PAGE: &str = "docs/path.md";
 const BEGIN: &str = "<!-- path: begin -->";
 const END: &str = "<!-- path: end -->";
 
-/// Most files of the path, and most lines of all of them without their tests. Both are to become smaller.
-const MOST_FILES: usize = 19;
-const MOST_LINES: usize = 4_710;
+/// Most files of the path, and most lines of all of them without their tests.
+const MOST_FILES: usize = 12;
+const MOST_LINES: usize = 3_000;
 
 /// The rows of the page's table: a file and its functions.
 fn rows(page: &str) -> Vec<(&str, Vec<&str>)> {

@@ -11,10 +11,7 @@ use crate::sync::Ordering;
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
-use platter_block::counters::Counters;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
-use platter_block::fault::Error;
 use platter_block::lane::{Bell, Lane};
 use platter_block::queue::{Prebuilt, Rest, append};
 use platter_block::segment::{Region, RegionId};
@@ -70,45 +67,6 @@ pub(super) struct DiskLane {
 }
 
 impl DiskLane {
-    pub(super) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<DiskLane, Error> {
-        let gate = shared.gate.look();
-        // Before other threads know the lane, so that nothing remains of a lane that cannot be opened.
-        let driver = match gate.has_elevator() {
-            true => None,
-            false => Some(shared.open_driver(lane_use)?),
-        };
-        let owner = shared.doubts.new_owner();
-        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
-        let mut lane = DiskLane {
-            shared: Arc::clone(shared),
-            cell,
-            route,
-            lane_use,
-            owner,
-            plug: VecDeque::with_capacity(shared.settings.queue.nr_requests as usize),
-            local: None,
-            expected: View::NEVER,
-            looked: View::NEVER,
-            regions: Vec::new(),
-            timeout: shared.settings.queue.timeout,
-            busy: false,
-            lingers: false,
-            lingers_away: false,
-            depth: Depth::default(),
-            away: 0,
-            done: Vec::new(),
-            wakes: Vec::new(),
-            prebuilt: Vec::new(),
-            sleeper: Sleeper::default(),
-            listed: RefCell::default(),
-            bouncer: Bouncer::default(),
-            size: shared.extent.size(),
-            failed: 0,
-        };
-        driver.into_iter().for_each(|driver| lane.set_driver(driver));
-        Ok(lane)
-    }
-
     /// Announces that the plugged bios go to the lane's own queue. `false`: they went to the shared one, or failed.
     #[inline]
     fn enter(&mut self, now: Time) -> bool {
@@ -307,15 +265,7 @@ impl Lane for DiskLane {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        let local = self.local.as_ref().and_then(Lane::next_wakeup);
-        if !self.needs_shared() {
-            return local;
-        }
-        if self.cell.mailbox.has_mail() && !defect::is_on(Defect::MailIsSilent) {
-            return Some(Time(0));
-        }
-        let shared = self.shared.with_control(|control| control.next_wakeup());
-        Time::earliest(local, shared)
+        self.find_wakeup()
     }
 
     fn unplug(&mut self, now: Time) {
@@ -368,14 +318,7 @@ impl Lane for DiskLane {
     }
 
     fn cancel(&mut self, now: Time, token: u64) {
-        self.cancel_plugged(token);
-        if let Some(local) = &mut self.local {
-            local.cancel(now, token);
-            local.take_done(&mut self.done);
-        }
-        if self.away > 0 {
-            self.cancel_away(now, token);
-        }
+        self.cancel_all(now, token);
     }
 
     fn is_idle(&self) -> bool {

@@ -18,11 +18,11 @@ mod syscalls;
 #[cfg(test)]
 mod tests;
 
+use super::file_target::{Target, Way, rw_flags};
 use super::iovec::Iovecs;
 use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
-use super::target::{Target, Way, rw_flags};
 use super::threads::Workers;
 use crate::wake::EventFd;
 use seen::Seen;

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::aio::Aio;
 use super::file::FileOptions;
-use super::target::Target;
+use super::file_target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::uring::{Abilities, Uring, UringOptions};
 use crate::wake::WakeFd;

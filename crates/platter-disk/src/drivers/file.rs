@@ -7,7 +7,7 @@ use platter_block::limits::Limits;
 use std::sync::Arc;
 
 use super::choose::{self, Choice, Chosen, FileDriver};
-use super::target::Target;
+use super::file_target::Target;
 use super::threads::Workers;
 
 /// Largest request if the device does not tell (the kernel's own default is 1280 KiB).

@@ -1,6 +1,6 @@
 //! The threads to which asynchronous drivers send requests that would block their caller.
 
-use super::target::Target;
+use super::file_target::Target;
 use super::threads::{Counts, Threads, Workers};
 use crate::wake::{EventFd, WakeFd};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};

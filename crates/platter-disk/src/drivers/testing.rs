@@ -1,6 +1,6 @@
 //! Shared parts of the drivers' tests: a file for I/O, and a queue over a driver.
 
-use super::target::Target;
+use super::file_target::Target;
 use super::threads::Workers;
 use crate::pool::{PAGE, Pool};
 use crate::sys::OpenOptions;

@@ -15,10 +15,10 @@ mod descriptors;
 mod tests;
 mod workers;
 
+use super::file_target::{Target, Way};
 use super::pause::Pause;
 use super::slots::Slots;
 use super::tally::Tally;
-use super::target::{Target, Way};
 use crate::wake::{EventFd, WakeFd};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;

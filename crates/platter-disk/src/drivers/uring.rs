@@ -8,13 +8,12 @@ use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, OnceLock};
 
+mod dead;
 mod descriptors;
-mod entries;
 mod kernel;
+mod open;
 mod regions;
 #[allow(unsafe_code)]
 mod ring;
@@ -23,38 +22,20 @@ mod seen;
 mod setup;
 #[cfg(test)]
 mod tests;
+mod watched;
 
+use super::file_target::{Target, Way};
 use super::iovec::Iovecs;
 use super::pause::Pause;
 use super::side::Side;
-use super::slots::Slots;
-use super::target::{Target, Way};
-use super::threads::Workers;
-use crate::wake::{EventFd, wait_readable};
+use crate::wake::EventFd;
+use dead::Dead;
 pub(super) use descriptors::DescriptorRing;
-use kernel::Kernel;
+pub(super) use open::probe;
 use regions::Regions;
-use ring::Ring;
+use ring::{Ring, entry};
 use seen::Seen;
-pub use setup::Abilities;
-
-/// Options of a ring.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct UringOptions {
-    /// The channel stays with the thread that uses it first: completions then do not interrupt that thread (Linux
-    /// 6.1; older kernels save less). Used from another thread the channel fails all its requests with `EEXIST`.
-    /// Without this option any thread may use it, one at a time.
-    pub exclusive: bool,
-    /// Each thread that submits waits in the channel until its requests have completed: completions then do not
-    /// interrupt it (Linux 5.19). Implied by `exclusive`.
-    pub waits: bool,
-    /// A kernel thread submits, at the cost of a core while there is I/O; submitting takes no system call.
-    pub sqpoll: bool,
-    /// Completions are found by polling instead of interrupts. The device must have poll queues, and the file must be
-    /// open for direct I/O.
-    pub iopoll: bool,
-}
+pub use setup::{Abilities, UringOptions};
 
 /// User data of the request that listens to the threads.
 const LISTENER: u64 = u64::MAX;
@@ -72,14 +53,6 @@ const HEAD_START: u32 = 4;
 /// taken.
 const REAP: usize = 8;
 
-/// Longest sleep of a dead channel that waits for more than one thing.
-const NAP: Span = Span::from_millis(10);
-
-/// Whether this process can set up a ring with the required features, and what else the kernel supports.
-pub(super) fn probe() -> io::Result<Abilities> {
-    setup::probe(&Kernel::default())
-}
-
 /// A channel over io_uring. Requests that a ring cannot carry out without blocking its caller go to the disk's
 /// threads: discards of a block device, transfers in the page that contains an odd end of a file, and with `iopoll`
 /// everything except reads and writes.
@@ -93,16 +66,17 @@ pub struct Uring {
     ring: Option<Ring>,
     dead: Option<Dead>,
     target: Arc<Target>,
-    slots: Slots,
-    /// By slot: the number of entries put on the ring up to and including its own.
-    places: Box<[u32]>,
+    /// What the ring has, by tag.
+    requests: Vec<Pending>,
+    /// Number of requests that the ring has.
+    taken: u32,
+    /// Most requests that the ring takes.
+    depth: u32,
     /// Number of entries put on the ring so far; wraps.
     pushed: u32,
     /// The same for other threads, if one has asked.
     seen: OnceLock<Option<Arc<Seen>>>,
     regions: Regions,
-    /// By slot.
-    lists: Box<[Iovecs]>,
     /// Completions that did not come from the ring.
     ready: Vec<Completion>,
     iopoll: bool,
@@ -118,60 +92,16 @@ pub struct Uring {
     signals_eventfd: bool,
 }
 
-/// State of a ring that can no longer be entered.
-struct Dead {
-    errno: i32,
-    since: Time,
-    /// Hangs up when the kernel is done with a ring whose completions cannot be seen.
-    gone: Option<OwnedFd>,
+/// A request that the ring has, or had: its memory is kept for the next one with its tag.
+#[derive(Default)]
+struct Pending {
+    is_taken: bool,
+    /// Number of entries put on the ring up to and including its own.
+    place: u32,
+    list: Iovecs,
 }
 
 impl Uring {
-    /// A channel to `target` that takes `depth` requests at a time.
-    ///
-    /// # Errors
-    /// The kernel's error: `ENOSYS` if it has no io_uring, `EPERM` if that is forbidden, `ENOMEM` if the limit on
-    /// locked memory is used up, `EINVAL` for a depth above 16384 or an unknown option.
-    pub(super) fn new(
-        target: Arc<Target>,
-        depth: u32,
-        options: UringOptions,
-        workers: Arc<Workers>,
-    ) -> io::Result<Uring> {
-        Uring::on(Kernel::default(), target, depth, options, workers)
-    }
-
-    fn on(
-        kernel: Kernel,
-        target: Arc<Target>,
-        depth: u32,
-        options: UringOptions,
-        workers: Arc<Workers>,
-    ) -> io::Result<Uring> {
-        let depth = depth.max(1);
-        // Room for the listener and a note.
-        let ring = Ring::new(depth + 2, &entries::files(&target), &options, kernel)?;
-        Ok(Uring {
-            side: Side::new(Arc::clone(&target), depth, workers),
-            regions: Regions::new(ring.vectored_fixed),
-            ring: Some(ring),
-            dead: None,
-            target,
-            slots: Slots::new(depth),
-            places: vec![0; depth as usize].into_boxed_slice(),
-            pushed: 0,
-            seen: OnceLock::new(),
-            lists: (0..depth).map(|_| Iovecs::default()).collect(),
-            ready: Vec::with_capacity(depth as usize),
-            iopoll: options.iopoll,
-            held: 0,
-            owed: false,
-            pause: Pause::default(),
-            eventfd: OnceLock::new(),
-            signals_eventfd: false,
-        })
-    }
-
     /// Whether the request must go to the threads because the ring cannot carry it out that way.
     #[inline]
     fn belongs_beside(&self, request: &Started<'_>, way: Way) -> bool {
@@ -222,33 +152,6 @@ impl Uring {
             seen.set_pushed(self.pushed);
         }
         pushed
-    }
-
-    /// Gives up the ring after a permanent error. Entries that the kernel has not taken fail; requests that it has
-    /// are waited for.
-    #[cold]
-    fn die(&mut self, now: Time, error: &io::Error) {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
-        let left = self.ring.as_mut().map_or(0, Ring::unsubmitted) as u32;
-        let ready = &mut self.ready;
-        for slot in 0..self.places.len() as u32 {
-            let age = self.pushed.wrapping_sub(self.places[slot as usize]);
-            if age < left
-                && let Some(tag) = self.slots.put(slot)
-            {
-                ready.push(Completion { tag, result: -i64::from(errno) });
-            }
-        }
-        // Deferred completions can be seen only by the thread that may enter the ring; the kernel processes them when
-        // the ring is closed. Other completions still arrive on the ring.
-        let deferred = self.ring.as_ref().is_some_and(|ring| ring.deferred);
-        let gone = if deferred { self.ring.take().and_then(Ring::close) } else { None };
-        self.owed = false;
-        self.dead = Some(Dead { errno, since: now, gone });
-        // Readable from now on.
-        if let Some(eventfd) = self.eventfd.get() {
-            eventfd.signal();
-        }
     }
 
     /// Submits the first part of a batch.
@@ -310,11 +213,13 @@ impl Uring {
             match data {
                 LISTENER => self.side.heard(),
                 NOTE => {}
-                slot => {
-                    if let Some(tag) = self.slots.put(slot as u32) {
-                        short |= result == 0;
-                        done.push(Completion { tag, result: i64::from(result) });
-                    }
+                tag => {
+                    let request = self.requests.get_mut(tag as usize).filter(|request| request.is_taken);
+                    let Some(request) = request else { return };
+                    request.is_taken = false;
+                    self.taken -= 1;
+                    short |= result == 0;
+                    done.push(Completion { tag: tag as u32, result: i64::from(result) });
                 }
             }
         });
@@ -322,33 +227,6 @@ impl Uring {
             self.target.came_short(now);
         }
         seen
-    }
-
-    /// A descriptor that signals deferred completions. The ring's own descriptor does not, since completions are
-    /// posted only when the owner enters the kernel (fact: Linux 6.18; an eventfd is signalled when there is
-    /// something to post).
-    #[cold]
-    fn make_eventfd(&self) -> Option<i32> {
-        if self.eventfd.get().is_none() {
-            let eventfd = EventFd::new().ok()?;
-            // Only the owner can register it with the ring, so the owner is called to reap.
-            eventfd.signal();
-            let _ = self.eventfd.set(eventfd);
-        }
-        self.eventfd.get().map(EventFd::raw)
-    }
-
-    /// Resets the descriptor before the completions that it was signalled for are examined.
-    #[cold]
-    fn clear_eventfd(&mut self) {
-        let (Some(eventfd), Some(ring)) = (self.eventfd.get(), &self.ring) else { return };
-        if !self.signals_eventfd {
-            self.signals_eventfd = ring.signal(eventfd.raw());
-        }
-        // A descriptor that is not registered with the ring stays readable: checking too often is better than never.
-        if self.signals_eventfd && self.dead.is_none() {
-            eventfd.clear();
-        }
     }
 
     /// Posts completions that only an entry into the kernel brings, and takes them.
@@ -364,55 +242,6 @@ impl Uring {
             Err(error) => self.die(now, &error),
         }
     }
-
-    /// Without resources for the entries on the ring: waits for requests that the kernel has, or for the end of the
-    /// pause.
-    #[cold]
-    fn wait_out(&mut self, now: Time, timeout: Option<Span>) {
-        let limit = self.pause.limit(now, timeout);
-        let Some(ring) = &mut self.ring else { return };
-        if self.slots.taken() > ring.unsubmitted() {
-            if let Err(error) = ring.wait_only(limit) {
-                self.die(now, &error);
-            }
-        } else if let Some(span) = limit {
-            std::thread::sleep(std::time::Duration::from_nanos(span.as_nanos()));
-        }
-    }
-
-    #[cold]
-    fn wait_dead(&mut self, now: Time, timeout: Option<Span>) {
-        if !self.ready.is_empty() {
-            return;
-        }
-        let fd = match (&self.dead, &self.ring) {
-            (Some(Dead { gone: Some(gone), .. }), _) => gone.as_fd(),
-            (_, Some(ring)) => ring.as_fd(),
-            _ => return self.side.wait(now, timeout),
-        };
-        match (self.slots.taken(), self.side.in_flight()) {
-            (0, _) => self.side.wait(now, timeout),
-            (_, 0) => wait_readable(fd, timeout),
-            _ => wait_readable(fd, timeout.into_iter().chain([NAP]).min()),
-        }
-    }
-
-    /// Requests that a dead channel still has: all of them are done when the kernel has freed the ring.
-    #[cold]
-    fn reap_dead(&mut self) {
-        let Some(Dead { errno, gone: Some(gone), .. }) = &self.dead else { return };
-        if self.slots.taken() > 0 && is_readable(gone) {
-            let (ready, errno) = (&mut self.ready, *errno);
-            self.slots.drain(|tag| ready.push(Completion { tag, result: -i64::from(errno) }));
-        }
-    }
-}
-
-/// Whether a descriptor is readable or hung up.
-fn is_readable(fd: &OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(fd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 impl Driver for Uring {
@@ -433,15 +262,20 @@ impl Driver for Uring {
         if self.belongs_beside(request, way) {
             return self.queue_beside(now, request);
         }
-        let Some(slot) = self.slots.take(request.tag) else { return false };
-        let list = &mut self.lists[slot as usize];
-        let entry =
-            entries::entry(request, len, &self.target, &mut self.regions, list).user_data(u64::from(slot));
-        if !self.push(&entry) {
-            self.slots.put(slot);
+        if self.taken == self.depth {
             return false;
         }
-        self.places[slot as usize] = self.pushed;
+        let tag = request.tag as usize;
+        if tag >= self.requests.len() {
+            self.requests.resize_with(tag + 1, Pending::default);
+        }
+        let list = &mut self.requests[tag].list;
+        let entry = entry(request, len, &self.target, &mut self.regions, list).user_data(tag as u64);
+        if !self.push(&entry) {
+            return false;
+        }
+        (self.requests[tag].is_taken, self.requests[tag].place) = (true, self.pushed);
+        self.taken += 1;
         self.held += 1;
         if self.held >= HEAD_START {
             self.give_head_start(now);
@@ -463,7 +297,7 @@ impl Driver for Uring {
         let seen = self.collect(now, done);
         // With a watched descriptor also if something was seen: it stays unreadable while the kernel has deferred work that was
         // not fetched, whatever is added to it.
-        if (seen == 0 || self.signals_eventfd) && self.slots.taken() + self.side.in_flight() > 0 {
+        if (seen == 0 || self.signals_eventfd) && self.taken as usize + self.side.in_flight() > 0 {
             self.post(now, done);
         }
         if self.side.in_flight() > 0 {
@@ -481,7 +315,7 @@ impl Driver for Uring {
 
     fn next_event(&self) -> Option<Time> {
         let own = match &self.dead {
-            Some(dead) => (!self.ready.is_empty() || self.slots.taken() > 0).then_some(dead.since),
+            Some(dead) => (!self.ready.is_empty() || self.taken > 0).then_some(dead.since),
             None if self.owed => self.pause.until(),
             None => None,
         };
@@ -499,7 +333,7 @@ impl Driver for Uring {
             return self.ring_doorbell(now);
         }
         let beside = self.side.in_flight() > 0;
-        if self.slots.taken() == 0 && (!beside || self.iopoll) {
+        if self.taken == 0 && (!beside || self.iopoll) {
             return self.side.wait(now, timeout);
         }
         // A polling ring cannot listen to the threads, so it only checks.
@@ -531,8 +365,10 @@ impl Driver for Uring {
 
     /// Cancels requests that wait for a thread of the kernel. Requests that the disk has cannot be cancelled.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
-        let Some(slot) = self.slots.find(tag) else { return self.side.cancel(now, tag) };
-        let entry = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(NOTE);
+        if !self.requests.get(tag as usize).is_some_and(|request| request.is_taken) {
+            return self.side.cancel(now, tag);
+        }
+        let entry = opcode::AsyncCancel::new(u64::from(tag)).build().user_data(NOTE);
         let pushed = self.dead.is_none() && self.push(&entry);
         self.owed |= pushed;
         pushed
@@ -560,20 +396,6 @@ impl Driver for Uring {
     fn unregister(&mut self, region: RegionId) {
         if let (Some(place), Some(ring)) = (self.regions.remove(region), &mut self.ring) {
             ring.unregister(place);
-        }
-    }
-}
-
-impl Drop for Uring {
-    /// Waits until the kernel is done with all requests. It waits for their completions, not for the end of the ring,
-    /// because a child process that was forked in the meantime keeps the ring for as long as it lives. Only if the
-    /// completions are deferred to another thread is there nothing else to wait for.
-    fn drop(&mut self) {
-        let mut done = Vec::new();
-        while self.slots.taken() > 0 {
-            let now = crate::clock::now();
-            self.wait(now, None);
-            self.reap(now, &mut done);
         }
     }
 }

@@ -7,8 +7,9 @@
 //! its ends first and writes them back. No other such write touches these blocks in the meantime, so two writes to
 //! parts of one block do not undo each other.
 
+use super::edges::EndBlocks;
 use super::lane::{SyncLane, TIMED_OUT};
-use super::rules::{CopyRules, EndBlocks, PIECE};
+use super::{CopyRules, PIECE};
 use crate::aligned::{Aligned, Window};
 use crate::bounce::Bouncer;
 use platter_block::bio::{Bio, Flags, Op};
@@ -138,5 +139,40 @@ impl Copied<'_> {
             bio.advance(bytes);
         }
         Ok(())
+    }
+}
+
+impl SyncLane {
+    /// Carries out `op` at `pos` with memory of the library, on behalf of `like`. The memory is lost if the result is
+    /// [`Kind::TimedOut`] and the disk still uses it.
+    pub(super) fn run_window(
+        &mut self,
+        like: &Bio,
+        op: Op,
+        pos: u64,
+        window: Window,
+        until: Option<Time>,
+    ) -> Result<Window, Fault> {
+        let mut bio = self.take_bio();
+        match op {
+            Op::Read => bio.reset_read(pos, window)?,
+            _ => bio.reset_write(pos, window)?,
+        }
+        let flags = if op == like.op() { like.flags().without(Flags::BORROWED) } else { Flags::NONE };
+        bio.add_flags(flags | Flags::SYNC);
+        bio.set_ioprio(like.ioprio());
+        bio.set_context(like.context());
+        bio.set_handle(like.handle());
+        bio.set_deadline(until);
+        let mut bio = self.wait_for(bio, until).ok_or(TIMED_OUT)?;
+        let window = bio.take_buffer::<Window>();
+        match (self.settle(bio), window) {
+            (Ok(()), Some(window)) => Ok(window),
+            (Err(fault), window) => {
+                window.into_iter().for_each(|window| self.bouncer.keep(window.memory));
+                Err(fault)
+            }
+            (Ok(()), None) => Err(TIMED_OUT),
+        }
     }
 }

@@ -1,17 +1,20 @@
-//! The lane of a synchronous call, and the bios that calls use.
+//! The lane of a synchronous call: taken from the pool, used for one bio at a time, and returned.
 
-use crate::aligned::Window;
 use crate::aside::Aside;
 use crate::bounce::Bouncer;
 use crate::byte_range::ByteRange;
-use crate::callers::relieve;
+use crate::callers::{Callers, open_lane, relieve};
 use crate::clock::Clock;
+use crate::device::Inner;
 use crate::disk_backend::NO_CHANNEL;
-use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage, Status};
+use crate::lane_pool::NoLane;
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Flags};
+use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
 use platter_block::time::Time;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The fault of a call that did not end in its time.
@@ -94,43 +97,10 @@ impl SyncLane {
         self.wait_for(bio, until).map_or(Err(TIMED_OUT), |bio| self.settle(bio))
     }
 
-    /// Carries out `op` at `pos` with memory of the library, on behalf of `like`. The memory is lost if the result is
-    /// [`Kind::TimedOut`] and the disk still uses it.
-    pub(super) fn run_window(
-        &mut self,
-        like: &Bio,
-        op: Op,
-        pos: u64,
-        window: Window,
-        until: Option<Time>,
-    ) -> Result<Window, Fault> {
-        let mut bio = self.take_bio();
-        match op {
-            Op::Read => bio.reset_read(pos, window)?,
-            _ => bio.reset_write(pos, window)?,
-        }
-        let flags = if op == like.op() { like.flags().without(Flags::BORROWED) } else { Flags::NONE };
-        bio.add_flags(flags | Flags::SYNC);
-        bio.set_ioprio(like.ioprio());
-        bio.set_context(like.context());
-        bio.set_handle(like.handle());
-        bio.set_deadline(until);
-        let mut bio = self.wait_for(bio, until).ok_or(TIMED_OUT)?;
-        let window = bio.take_buffer::<Window>();
-        match (self.settle(bio), window) {
-            (Ok(()), Some(window)) => Ok(window),
-            (Err(fault), window) => {
-                window.into_iter().for_each(|window| self.bouncer.keep(window.memory));
-                Err(fault)
-            }
-            (Ok(()), None) => Err(TIMED_OUT),
-        }
-    }
-
     /// Submits a bio and waits until it comes back; other bios that the lane returns are skipped. If the bio owns its
     /// memory, another bio with its token may come back in its place. If `until` has passed and cancelling did not
     /// help, none does: the bio stays in the lane.
-    fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
+    pub(super) fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
         let identity = bio.identity();
         self.last += 1;
@@ -143,8 +113,7 @@ impl SyncLane {
             let wake = Time::earliest(until, self.aside.help());
             self.lane.wait(now, wake.map(|at| at.since(now)));
             self.now = self.clock.now();
-            self.lane.run(self.now);
-            self.lane.take_done(&mut self.done);
+            self.lane.turn(self.now, &mut self.done);
             let own = self.done.iter().position(|bio| match lent {
                 Some(_) => bio.identity() == identity,
                 None => bio.token() == token,
@@ -171,7 +140,7 @@ impl SyncLane {
     }
 
     /// Keeps a bio that came back, and returns its status.
-    fn settle(&mut self, bio: Bio) -> Status {
+    pub(super) fn settle(&mut self, bio: Bio) -> Status {
         let status = bio.status();
         if let Err(fault) = status {
             self.failed = ByteRange { pos: bio.pos(), len: bio.len() };
@@ -179,5 +148,61 @@ impl SyncLane {
         }
         self.bios.push(bio);
         status
+    }
+}
+
+impl Callers {
+    /// Takes a lane for a call that ends by `until`.
+    #[inline]
+    pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
+        // A call with a deadline may end before its request, so its lane must work for any thread.
+        let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
+        let open = || {
+            let lane = open_lane(inner.backend.as_ref(), lane_use)?;
+            Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
+        };
+        let result = match self.pool.take(open, || inner.clock.left(until)) {
+            // The disk may have returned the requests that they wait for.
+            Err(NoLane::AllAside) if self.tend() => self.pool.take(open, || inner.clock.left(until)),
+            result => result,
+        };
+        result.map(|lane| Turn { callers: self, lane: Some(lane) })
+    }
+}
+
+/// A lane lent to a call.
+pub(crate) struct Turn<'a> {
+    callers: &'a Callers,
+    lane: Option<Box<SyncLane>>,
+}
+
+impl Turn<'_> {
+    #[inline]
+    pub(crate) fn lane(&mut self) -> &mut SyncLane {
+        self.lane.as_mut().unwrap_or_else(|| unreachable!("a turn has its lane until it ends"))
+    }
+
+    /// The call has ended.
+    #[inline]
+    pub(crate) fn end(mut self) {
+        let Some(lane) = self.lane.take() else { return };
+        if lane.is_unsettled {
+            return self.callers.set_aside(*lane);
+        }
+        let now = lane.now;
+        self.callers.pool.put(lane);
+        if now.0 >= self.callers.trim_at.load(Ordering::Relaxed) {
+            self.callers.trim(now);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// A panic passes through the call: the lane is not used again.
+    fn drop(&mut self) {
+        if let Some(lane) = self.lane.take() {
+            drop(lane);
+            self.callers.pool.closed();
+        }
     }
 }

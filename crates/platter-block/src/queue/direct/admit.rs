@@ -233,6 +233,7 @@ impl DirectQueue {
             fua: bio.flags().intersects(self.fua) && bio.op() == Op::Write,
             atomic: bio.flags().contains(Flags::ATOMIC),
             ioprio: bio.ioprio(),
+            piece: None,
             chain: if slot.more.is_empty() { Chain::One(bio) } else { Chain::Run(bio, &slot.more) },
             limits: &self.geometry.limits,
         })

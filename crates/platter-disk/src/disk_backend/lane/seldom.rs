@@ -1,17 +1,91 @@
-//! What a lane does seldom: when the gate is not in its usual state, bios are with the shared queue, depth is short, or
-//! requests have been given up.
+//! What a lane does seldom: opening, cancelling, and its work when the gate is not in its usual state, bios are with the
+//! shared queue, depth is short, or requests have been given up.
 
+use super::super::Shared;
 use super::super::control::Runs;
+use super::super::depth::Depth;
 use super::super::doubts::Owner;
+use super::super::gate::View;
 use super::DiskLane;
+use crate::bounce::Bouncer;
 use crate::sync::Ordering;
+use crate::wake::Sleeper;
+use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
-use platter_block::fault::Kind;
+use platter_block::counters::Counters;
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{Error, Kind};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl DiskLane {
+    pub(in crate::disk_backend) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<DiskLane, Error> {
+        let gate = shared.gate.look();
+        // Before other threads know the lane, so that nothing remains of a lane that cannot be opened.
+        let driver = match gate.has_elevator() {
+            true => None,
+            false => Some(shared.open_driver(lane_use)?),
+        };
+        let owner = shared.doubts.new_owner();
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
+        let mut lane = DiskLane {
+            shared: Arc::clone(shared),
+            cell,
+            route,
+            lane_use,
+            owner,
+            plug: VecDeque::with_capacity(shared.settings.queue.nr_requests as usize),
+            local: None,
+            expected: View::NEVER,
+            looked: View::NEVER,
+            regions: Vec::new(),
+            timeout: shared.settings.queue.timeout,
+            busy: false,
+            lingers: false,
+            lingers_away: false,
+            depth: Depth::default(),
+            away: 0,
+            done: Vec::new(),
+            wakes: Vec::new(),
+            prebuilt: Vec::new(),
+            sleeper: Sleeper::default(),
+            listed: RefCell::default(),
+            bouncer: Bouncer::default(),
+            size: shared.extent.size(),
+            failed: 0,
+        };
+        driver.into_iter().for_each(|driver| lane.set_driver(driver));
+        Ok(lane)
+    }
+
+    /// See [`Lane::next_wakeup`].
+    pub(super) fn find_wakeup(&self) -> Option<Time> {
+        let local = self.local.as_ref().and_then(Lane::next_wakeup);
+        if !self.needs_shared() {
+            return local;
+        }
+        if self.cell.mailbox.has_mail() && !defect::is_on(Defect::MailIsSilent) {
+            return Some(Time(0));
+        }
+        let shared = self.shared.with_control(|control| control.next_wakeup());
+        Time::earliest(local, shared)
+    }
+
+    /// See [`Lane::cancel`].
+    pub(super) fn cancel_all(&mut self, now: Time, token: u64) {
+        self.cancel_plugged(token);
+        if let Some(local) = &mut self.local {
+            local.cancel(now, token);
+            local.take_done(&mut self.done);
+        }
+        if self.away > 0 {
+            self.cancel_away(now, token);
+        }
+    }
+
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
     /// Returns whether the lane may use its own queue.
     #[cold]

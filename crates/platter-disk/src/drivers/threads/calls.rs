@@ -1,7 +1,7 @@
 //! The blocking system calls that carry out a request.
 
+use super::super::file_target::{Target, rw_flags, zero_mode};
 use super::super::iovec::Iovecs;
-use super::super::target::{Target, rw_flags, zero_mode};
 use crate::aligned::Aligned;
 use platter_block::bio::{IoPrio, Op};
 use platter_block::driver::Started;

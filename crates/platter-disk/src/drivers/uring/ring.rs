@@ -1,17 +1,21 @@
-//! The ring itself: submission, completion, registration.
+//! The ring itself: requests as its entries, submission, completion, registration.
 
-use io_uring::IoUring;
+use super::kernel::Kernel;
+use super::regions::Regions;
+use crate::drivers::file_target::{Target, rw_flags, zero_mode};
+use crate::drivers::iovec::Iovecs;
 use io_uring::squeue::Entry;
-use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode};
+use platter_block::bio::Op;
+use platter_block::driver::Started;
 use platter_block::segment::Region;
 use platter_block::time::Span;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use super::UringOptions;
-use super::kernel::Kernel;
-use super::setup;
-
+/// Number of regions that can be registered with each ring.
+pub(super) const BUFFERS: u32 = 64;
 /// Largest registered buffer (fact: the kernel accepts 1 GiB).
 const LARGEST_BUFFER: u32 = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`.
@@ -21,17 +25,17 @@ const EXT_ARG: u32 = 1 << 3;
 
 /// A ring with its registered files.
 pub(super) struct Ring {
-    ring: IoUring,
-    kernel: Kernel,
+    pub(super) ring: IoUring,
+    pub(super) kernel: Kernel,
     /// Only for rings with deferred completions: the reading end of a pipe whose only writing end is among the ring's
     /// registered files. It hangs up when the kernel has freed the ring, which it does after the last request.
-    gone: Option<OwnedFd>,
+    pub(super) gone: Option<OwnedFd>,
     /// Not yet enabled: enabling ties the ring to the thread that does it.
-    disabled: bool,
+    pub(super) disabled: bool,
     /// Completions are posted only when the owner enters the kernel for them.
     pub(super) deferred: bool,
-    polled: bool,
-    sqpoll: bool,
+    pub(super) polled: bool,
+    pub(super) sqpoll: bool,
     /// Whether regions can be registered.
     pub(super) buffers: bool,
     /// Whether vectored transfers can use them.
@@ -39,42 +43,6 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring for `entries` requests at a time on `files`, which are registered in this order from 0 on.
-    pub(super) fn new(
-        entries: u32,
-        files: &[RawFd],
-        options: &UringOptions,
-        kernel: Kernel,
-    ) -> io::Result<Ring> {
-        let (ring, setup) = setup::build(&kernel, entries, options)?;
-        let submitter = ring.submitter();
-        let mut all = files.to_vec();
-        let gone = match setup.deferred {
-            true => {
-                let (gone, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-                all.push(held.as_raw_fd());
-                submitter.register_files(&all)?;
-                Some(gone)
-            }
-            false => {
-                submitter.register_files(&all)?;
-                None
-            }
-        };
-        let buffers = submitter.register_buffers_sparse(setup::BUFFERS).is_ok();
-        Ok(Ring {
-            vectored_fixed: buffers && setup::takes_vectors(&ring),
-            kernel,
-            gone,
-            disabled: setup.deferred,
-            deferred: setup.deferred,
-            polled: options.iopoll,
-            sqpoll: options.sqpoll,
-            buffers,
-            ring,
-        })
-    }
-
     /// Puts an entry on the ring; `false` if it is full.
     ///
     /// # Safety
@@ -169,7 +137,7 @@ impl Ring {
         if !self.buffers || memory.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
-        if place >= setup::BUFFERS || memory.len() > LARGEST_BUFFER {
+        if place >= BUFFERS || memory.len() > LARGEST_BUFFER {
             return Err(io::Error::from_raw_os_error(libc::E2BIG));
         }
         let iovec = libc::iovec { iov_base: memory.addr().cast(), iov_len: memory.len() as usize };
@@ -183,29 +151,6 @@ impl Ring {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         // SAFETY: names no memory.
         let _ = unsafe { self.ring.submitter().register_buffers_update(place, &[none], None) };
-    }
-
-    /// Lets an eventfd be signalled whenever something completes.
-    pub(super) fn signal(&self, eventfd: RawFd) -> bool {
-        self.ring.submitter().register_eventfd(eventfd).is_ok()
-    }
-
-    /// Descriptor that is readable when a completion is posted.
-    pub(super) fn raw(&self) -> RawFd {
-        self.ring.as_raw_fd()
-    }
-
-    /// The ring's description by the kernel.
-    pub(super) fn described(&self) -> &IoUring {
-        &self.ring
-    }
-
-    /// Closes the ring. The results of requests that it still has are lost; the kernel is done with them when the
-    /// returned descriptor, if any, hangs up.
-    pub(super) fn close(self) -> Option<OwnedFd> {
-        let Ring { ring, gone, .. } = self;
-        drop(ring);
-        gone
     }
 
     #[inline]
@@ -275,5 +220,101 @@ fn later(result: io::Result<usize>) -> io::Result<Option<usize>> {
             Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY | libc::ENOMEM) => Ok(None),
             _ => Err(error),
         },
+    }
+}
+
+/// Indices of the registered files.
+const DISK: Fixed = Fixed(0);
+const FLUSHED: Fixed = Fixed(1);
+
+/// The files that a ring must register, in this order.
+pub(super) fn files(target: &Target) -> [i32; 2] {
+    [target.disk.fd.as_raw_fd(), target.flushed().as_raw_fd()]
+}
+
+/// The entry for the first `len` bytes of a request: a single segment directly, from its registered buffer if it lies
+/// in one; several as an array.
+#[inline]
+pub(super) fn entry(
+    request: &Started<'_>,
+    len: u64,
+    target: &Target,
+    regions: &mut Regions,
+    list: &mut Iovecs,
+) -> Entry {
+    match request.op {
+        Op::Read | Op::Write => {
+            let transfer = Transfer {
+                write: request.op == Op::Write,
+                pos: request.pos,
+                ioprio: request.ioprio.raw(),
+                flags: rw_flags(request),
+            };
+            match request.single_segment() {
+                Some(segment) => {
+                    let len = u64::from(segment.len()).min(len) as u32;
+                    // The kernel accepts no atomic writes from registered memory.
+                    match if request.atomic { None } else { regions.find(&segment) } {
+                        Some(place) => transfer.fixed(segment.addr(), len, place),
+                        None => transfer.plain(segment.addr(), len),
+                    }
+                }
+                None => {
+                    let region = list.fill(request, len);
+                    match regions.find_for_vector(region) {
+                        Some(place) => transfer.vector_fixed(list, place),
+                        None => transfer.vector(list),
+                    }
+                }
+            }
+        }
+        Op::Flush => opcode::Fsync::new(FLUSHED).flags(FsyncFlags::DATASYNC).build(),
+        // Discards of block devices are not submitted here.
+        Op::Discard | Op::WriteZeroes => opcode::Fallocate::new(DISK, request.len)
+            .offset(request.pos)
+            .mode(zero_mode(target.is_block))
+            .build(),
+    }
+}
+
+struct Transfer {
+    write: bool,
+    pos: u64,
+    ioprio: u16,
+    flags: i32,
+}
+
+/// The same operation in its read and write form, with the same fields set.
+macro_rules! build {
+    ($self:ident, $read:ident, $write:ident, ($($argument:expr),*)) => {
+        if $self.write {
+            let op = opcode::$write::new(DISK, $($argument),*);
+            op.offset($self.pos).ioprio($self.ioprio).rw_flags($self.flags).build()
+        } else {
+            let op = opcode::$read::new(DISK, $($argument),*);
+            op.offset($self.pos).ioprio($self.ioprio).rw_flags($self.flags).build()
+        }
+    };
+}
+
+impl Transfer {
+    #[inline]
+    fn fixed(&self, addr: *mut u8, len: u32, place: u16) -> Entry {
+        build!(self, ReadFixed, WriteFixed, (addr, len, place))
+    }
+
+    #[inline]
+    fn plain(&self, addr: *mut u8, len: u32) -> Entry {
+        build!(self, Read, Write, (addr, len))
+    }
+
+    fn vector(&self, list: &Iovecs) -> Entry {
+        let list = list.as_slice();
+        build!(self, Readv, Writev, (list.as_ptr(), list.len() as u32))
+    }
+
+    fn vector_fixed(&self, list: &Iovecs, place: u16) -> Entry {
+        let list = list.as_slice();
+        build!(self, ReadvFixed, WritevFixed, (list.as_ptr(), list.len() as u32, place))
     }
 }

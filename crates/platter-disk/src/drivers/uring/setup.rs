@@ -1,13 +1,29 @@
 //! Sets up rings with the best features that the kernel supports.
 
-use super::UringOptions;
 use super::kernel::{Kernel, Setup};
+use super::ring::{BUFFERS, Ring};
 use io_uring::{IoUring, opcode};
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Number of regions that can be registered with each ring.
-pub(super) const BUFFERS: u32 = 64;
+/// Options of a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UringOptions {
+    /// The channel stays with the thread that uses it first: completions then do not interrupt that thread (Linux
+    /// 6.1; older kernels save less). Used from another thread the channel fails all its requests with `EEXIST`.
+    /// Without this option any thread may use it, one at a time.
+    pub exclusive: bool,
+    /// Each thread that submits waits in the channel until its requests have completed: completions then do not
+    /// interrupt it (Linux 5.19). Implied by `exclusive`.
+    pub waits: bool,
+    /// A kernel thread submits, at the cost of a core while there is I/O; submitting takes no system call.
+    pub sqpoll: bool,
+    /// Completions are found by polling instead of interrupts. The device must have poll queues, and the file must be
+    /// open for direct I/O.
+    pub iopoll: bool,
+}
 
 /// Sets up a ring. Each variant needs a newer kernel than the next.
 pub(super) fn build(kernel: &Kernel, entries: u32, options: &UringOptions) -> io::Result<(IoUring, Setup)> {
@@ -90,5 +106,66 @@ impl fmt::Display for Abilities {
             (false, false) => write!(f, "; without {}", missing.join(", ")),
             (true, false) => write!(f, "without {}", missing.join(", ")),
         }
+    }
+}
+
+impl Ring {
+    /// A ring for `entries` requests at a time on `files`, which are registered in this order from 0 on.
+    pub(super) fn new(
+        entries: u32,
+        files: &[RawFd],
+        options: &UringOptions,
+        kernel: Kernel,
+    ) -> io::Result<Ring> {
+        let (ring, setup) = build(&kernel, entries, options)?;
+        let submitter = ring.submitter();
+        let mut all = files.to_vec();
+        let gone = match setup.deferred {
+            true => {
+                let (gone, held) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+                all.push(held.as_raw_fd());
+                submitter.register_files(&all)?;
+                Some(gone)
+            }
+            false => {
+                submitter.register_files(&all)?;
+                None
+            }
+        };
+        let buffers = submitter.register_buffers_sparse(BUFFERS).is_ok();
+        Ok(Ring {
+            vectored_fixed: buffers && takes_vectors(&ring),
+            kernel,
+            gone,
+            disabled: setup.deferred,
+            deferred: setup.deferred,
+            polled: options.iopoll,
+            sqpoll: options.sqpoll,
+            buffers,
+            ring,
+        })
+    }
+
+    /// Lets an eventfd be signalled whenever something completes.
+    pub(super) fn signal(&self, eventfd: RawFd) -> bool {
+        self.ring.submitter().register_eventfd(eventfd).is_ok()
+    }
+
+    /// Descriptor that is readable when a completion is posted.
+    pub(super) fn raw(&self) -> RawFd {
+        self.ring.as_raw_fd()
+    }
+
+    /// The ring's description by the kernel.
+    pub(super) fn described(&self) -> &IoUring {
+        &self.ring
+    }
+
+    /// Closes the ring. The results of requests that it still has are lost; the kernel is done with them when the
+    /// returned descriptor, if any, hangs up.
+    pub(super) fn close(self) -> Option<OwnedFd> {
+        let Ring { ring, gone, .. } = self;
+        drop(ring);
+        gone
     }
 }
