@@ -51,7 +51,7 @@ fn a_snapshot_is_merged_and_has_ended() {
     std::fs::write(&other, vec![1; SIZE]).unwrap();
     fails_saying(4, &["snapshot", "merge", &other, &store], &["another origin file", "moved=on"]);
     fails_saying(4, &["snapshot", "merge", &disk, &other], &["holds no snapshot"]);
-    fails_saying(4, &["snapshot", "merge", &disk, &disk], &[&disk]);
+    fails_saying(3, &["snapshot", "merge", &disk, &disk], &[&disk, "open already, by this process"]);
     fails_saying(3, &["snapshot", "merge", &disk, "/nonexistent/store"], &["/nonexistent/store"]);
     assert!(is_all(&disk, 1));
     let result = json(&["snapshot", "merge", &disk, &store]);
