@@ -51,14 +51,18 @@ fn is_usual(own: &[Fact], (name, value): &Fact) -> bool {
         // The layout of a layer and its members are in its name and in the lines below it.
         "layer" | "member" | "members" | "chunk" | "offset" | "length" => true,
         // `platter info` has them; no figure depends on them.
-        "alignment from" | "file system" | "cache bytes per page" => true,
+        "alignment from" | "file system" | "cache bytes per page" | "dirty bytes" => true,
         "driver" => matches!(value.as_str(), "null" | "ram" | "simulated"),
         "direct" => value == "yes",
         "barriers" => value.starts_with("drain"),
         "elevator" => value == "none",
         "depth" => default(usual().depth),
         "nr_requests" => default(usual().nr_requests),
-        "dirty pages" | "pages written back" | "pages evicted" | "write-back errors" => value == "0",
+        "dirty pages"
+        | "pages being written"
+        | "pages written back"
+        | "pages evicted"
+        | "write-back errors" => value == "0",
         name => is_default_of_elevator(own, name, value),
     }
 }

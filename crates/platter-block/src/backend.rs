@@ -3,7 +3,7 @@
 use crate::allocation::Extent;
 use crate::bio::Context;
 pub use crate::capability::SinkMaker;
-use crate::capability::{Cached, Traced, Tunable, Worker};
+use crate::capability::{Cached, Managed, Traced, Tunable, Worker};
 use crate::counters::Snapshot;
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
@@ -18,6 +18,7 @@ use crate::queue::Ordered;
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::statistics::Statistics;
+use crate::status::LayerStatus;
 use crate::time::{Span, Time, VirtualClock};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -155,6 +156,11 @@ pub trait Backend: LimitSource {
         None
     }
 
+    /// The status of the device itself, if it is a layer with one.
+    fn managed(&self) -> Option<&dyn Managed> {
+        None
+    }
+
     /// Facts for operators: the driver and why it was chosen, the elevator, settings.
     fn facts(&self) -> Vec<Fact> {
         Vec::new()
@@ -243,6 +249,60 @@ impl dyn Backend {
             Some(own) => own.set_elevator_param(name, value),
             None => self.below().iter().try_for_each(|below| below.set_elevator_param(name, value)),
         }
+    }
+
+    /// The status of each layer of the stack that has one, from the top.
+    pub fn layers(&self) -> Vec<LayerStatus> {
+        let own = self.managed().map(|own| {
+            let (items, params) = (own.status(), own.params());
+            LayerStatus { device: self.name(), items, params }
+        });
+        own.into_iter().chain(self.below().iter().flat_map(|below| below.layers())).collect()
+    }
+
+    /// Sets a parameter of a layer while it is open: of every layer of the stack that has it, or only of the layers that
+    /// show the device `layer`. See [`Managed::set_param`].
+    ///
+    /// # Errors
+    /// No such layer has the parameter, or one refuses the value. The layers above that one have the new value.
+    pub fn set_layer_param(&self, layer: Option<&str>, name: &str, value: i64) -> Result<(), ParamError> {
+        let mut known = Vec::new();
+        let mut set = false;
+        self.set_in_layers(layer, (name, value), &mut known, &mut set)?;
+        match set {
+            true => Ok(()),
+            false if known.is_empty() => Err(ParamError(alloc::format!(
+                "{} has no layer with parameters that can be set",
+                layer.map_or_else(|| String::from(&*self.name()), String::from)
+            ))),
+            false => Err(ParamError(alloc::format!(
+                "no layer has a parameter \"{name}\" that can be set; there are: {}",
+                known.join(", ")
+            ))),
+        }
+    }
+
+    fn set_in_layers(
+        &self,
+        layer: Option<&str>,
+        (name, value): (&str, i64),
+        known: &mut Vec<&'static str>,
+        set: &mut bool,
+    ) -> Result<(), ParamError> {
+        let is_meant = layer.is_none_or(|layer| *layer == *self.name());
+        if let (Some(own), true) = (self.managed(), is_meant) {
+            let params = own.params();
+            if params.iter().any(|(param, _)| param.name == name) {
+                own.set_param(name, value)?;
+                *set = true;
+            }
+            for (param, _) in params {
+                if !known.contains(&param.name) {
+                    known.push(param.name);
+                }
+            }
+        }
+        self.below().iter().try_for_each(|below| below.set_in_layers(layer, (name, value), known, set))
     }
 
     /// Traces every disk; see [`Traced::trace`].

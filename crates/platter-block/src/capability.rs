@@ -1,4 +1,4 @@
-//! What only some devices have: an elevator, trace events, a cache, work of their own.
+//! What only some devices have: an elevator, trace events, a cache, work of their own, a status.
 //!
 //! A [`Backend`](crate::backend::Backend) that has one of these returns it from a method of that name. Programs and layers
 //! use the methods of `dyn Backend`, which ask the device itself or, if it does not have the capability, the devices below
@@ -9,9 +9,10 @@ use crate::fault::Error;
 use crate::handle::{HandleCounters, HandleId};
 use crate::hint::Hint;
 use crate::lane::Bell;
-use crate::params::{Param, ParamError};
+use crate::params::{self, Param, ParamError};
 use crate::queue::Ordered;
 use crate::resident::Resident;
+use crate::status::Item;
 use crate::trace::Sink;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -107,4 +108,24 @@ pub trait Worker {
     /// Each handle on this device registers a bell of its own; all of them should be rung. The bell of a closed device
     /// does nothing. The device need not keep the bell alive; its registrant does.
     fn keep(&self, keeper: Arc<dyn Bell>);
+}
+
+/// A layer with a status of its own, and with parameters that can be set while it is open.
+pub trait Managed {
+    /// The status at this moment, in a fixed order. Taking it may lock the layer for some microseconds; no I/O is done.
+    fn status(&self) -> Vec<Item>;
+
+    /// The parameters that can be set, and their values. They are rows of the layer's table of parameters.
+    fn params(&self) -> Vec<(Param, i64)> {
+        Vec::new()
+    }
+
+    /// Sets a parameter. A value that is not allowed is refused, and the old one stays;
+    /// [`check`](params::check) tests the range.
+    ///
+    /// # Errors
+    /// The name is unknown or the value is out of range.
+    fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        params::check("the layer", &[], name, value).map(|_| ())
+    }
 }

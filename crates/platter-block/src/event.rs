@@ -1,6 +1,7 @@
-//! Events of a device while it is open: its size changes, or it goes away.
+//! Events of a device while it is open: its size changes, it goes away, or the state of a layer changes.
 
 use crate::deferred::{Deferred, later};
+use crate::status::Item;
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
@@ -21,6 +22,9 @@ pub enum DeviceEvent {
     Removed,
     /// The device was gone and is available again.
     Returned,
+    /// An item of the status of the layer changed in a way that operators should know: a snapshot became invalid, background
+    /// work ended. Numbers that change all the time are no events.
+    Status(Item),
     /// An event of a device below a layer that leaves the layer itself as it was, such as a member of an array that
     /// changed its size.
     Below {

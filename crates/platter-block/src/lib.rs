@@ -48,6 +48,7 @@ pub mod resident;
 pub mod segment;
 mod setters;
 pub mod statistics;
+pub mod status;
 pub mod text;
 pub mod time;
 pub mod trace;

@@ -1,18 +1,18 @@
 //! The cache as a device.
 
-use super::dirty::WriteBack;
 use super::engine::{Ask, Engine};
 use super::handles::Handles;
 use super::lane::CacheLane;
 use super::pages::PageTable;
 use super::shared::{NEVER, Shared};
+use super::tuning::{self, Tuning};
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
 use crate::sync::{Mutex, lock};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
-use platter_block::capability::{Cached, Worker};
+use platter_block::capability::{Cached, Managed, Worker};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -21,6 +21,7 @@ use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::ParamError;
 use platter_block::resident::Resident;
+use platter_block::status::Item;
 use platter_stack::LayerError;
 use platter_stack::reports::Reports;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,14 +40,7 @@ impl Cache {
         let wrong = |message: String| LayerError::Param(ParamError(message));
         settings.check(&below.name(), &geometry).map_err(wrong)?;
         let count = (settings.size / PAGE) as u32;
-        let share = |percent: u32| (u64::from(count) * u64::from(percent) / 100).max(1) as u32;
-        let rules = WriteBack {
-            background: share(settings.background),
-            limit: share(settings.dirty).max(8),
-            expire: settings.expire,
-            interval: settings.interval,
-            gather: settings.gather,
-        };
+        let rules = tuning::rules(settings, count);
         let pages = PageTable::new(count, geometry.size, rules)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
         let optimal = match geometry.limits.optimal_io {
@@ -80,6 +74,7 @@ impl Cache {
         let features = geometry.features.with_write_cache(write_cache).with_fua(true);
         Ok(Cache(Arc::new(Shared {
             engine: Mutex::new(engine),
+            tuning: Mutex::new(Tuning::new(settings)),
             frames,
             gate: Arc::default(),
             geometry: geometry.with_limits(limits).with_features(features),
@@ -181,16 +176,17 @@ impl Backend for Cache {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![("layer", "cache".to_string())];
-        match self.0.engine() {
-            Ok(engine) => facts.extend(facts_of(&engine)),
-            Err(fault) => facts.push(("state", fault.to_string())),
-        }
+        facts.extend(self.0.status().iter().map(Item::fact));
         facts.extend(self.0.below.facts());
         facts
     }
 
     fn cached(&self) -> Option<&dyn Cached> {
         Some(self)
+    }
+
+    fn managed(&self) -> Option<&dyn Managed> {
+        Some(&*self.0)
     }
 
     fn worker(&self) -> Option<&dyn Worker> {
@@ -269,26 +265,4 @@ impl Worker for Cache {
         wakers.retain(|waker| waker.strong_count() > 0);
         wakers.push(Arc::downgrade(&keeper));
     }
-}
-
-fn facts_of(engine: &Engine) -> Vec<Fact> {
-    let (pages, totals) = (&engine.pages, &engine.totals);
-    let count = pages.store.count();
-    let per_page = PageTable::overhead(count as usize).div_ceil(count as usize);
-    let mut facts = vec![
-        ("cache pages", count.to_string()),
-        ("cache bytes per page", per_page.to_string()),
-        ("dirty pages", pages.dirty.count.to_string()),
-        ("pages written back", totals.pages_written.to_string()),
-        ("pages evicted", pages.evictions.to_string()),
-        ("write-back errors", totals.write_errors.to_string()),
-        ("cache turns", totals.turns.to_string()),
-        ("cache turns without progress", totals.vain.to_string()),
-        ("pages handled", totals.work.to_string()),
-        ("most pages handled in one turn", totals.longest.to_string()),
-    ];
-    if engine.frames_away > 0 {
-        facts.push(("pages with the driver", engine.frames_away.to_string()));
-    }
-    facts
 }

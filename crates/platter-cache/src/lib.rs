@@ -42,9 +42,11 @@ pub mod replace;
 mod resident;
 mod room;
 mod shared;
+mod status;
 mod sync;
 mod tally;
 mod task;
+mod tuning;
 mod write;
 mod writeback;
 

@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::frames::Frames;
 use super::task::{Spare, Task};
+use super::tuning::Tuning;
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
@@ -25,6 +26,8 @@ const PATIENCE: Span = Span::from_secs(30);
 /// The state that the lanes and handles of a cache share.
 pub(super) struct Shared {
     pub(super) engine: Mutex<Engine>,
+    /// Taken before the engine.
+    pub(super) tuning: Mutex<Tuning>,
     pub(super) frames: Arc<Frames>,
     pub(super) gate: Arc<BarrierGate>,
     pub(super) below: Arc<dyn Backend>,

@@ -25,6 +25,7 @@ mod readahead;
 mod repro;
 mod serve;
 mod sim;
+mod snapshot;
 mod status;
 mod top;
 
@@ -58,6 +59,9 @@ pub(crate) enum Verb {
     Sim(sim::Sim),
     /// Reproduce published experiments on models
     Repro(repro::Repro),
+    /// Merge snapshots
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotVerb),
     /// Show a running server
     Status(status::Status),
     /// Watch the devices and clients of a running server
@@ -83,6 +87,7 @@ impl Verb {
             Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
+            Verb::Snapshot(snapshot) => snapshot.run(context),
             Verb::Status(status) => status.run(context),
             Verb::Top(top) => top.run(context),
             Verb::Completions(completions) => completions.run(context),

@@ -22,8 +22,10 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::handle::HandleCounters;
 use platter_block::lane::Bell;
 use platter_block::limits::Limits;
+use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::statistics::Statistics;
+use platter_block::status::LayerStatus;
 use platter_block::time::Span;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -319,6 +321,21 @@ impl Device {
     /// The counts of the caches of the device, summed over all handles. `None`: it has no cache.
     pub fn cache_counters(&self) -> Option<HandleCounters> {
         self.inner.backend.cache_counters()
+    }
+
+    /// The status of each layer of the device that has one, from the top: the state of a snapshot, dirty bytes of a cache,
+    /// background work.
+    pub fn layers(&self) -> Vec<LayerStatus> {
+        self.inner.backend.layers()
+    }
+
+    /// Sets a parameter of a layer while the device is open: of every layer that has it, or only of those that show the
+    /// device `layer`. [`layers`](Device::layers) lists the parameters.
+    ///
+    /// # Errors
+    /// No such layer has the parameter, or one refuses the value. The layers above that one have the new value.
+    pub fn set_layer_param(&self, layer: Option<&str>, name: &str, value: i64) -> Result<(), ParamError> {
+        self.inner.backend.set_layer_param(layer, name, value)
     }
 
     /// Facts for operators, such as driver, elevator and settings.

@@ -25,6 +25,8 @@ pub mod export;
 pub mod fuse;
 pub mod inherited;
 #[cfg(feature = "daemon")]
+pub mod layers;
+#[cfg(feature = "daemon")]
 pub mod metrics;
 mod moderation;
 pub mod nbd;

@@ -7,7 +7,8 @@
 //! | [`Buffer`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
 //! | [`Ranges`], [`RangeLocks`] | locks on ranges in O(log n), granted in order |
 //! | [`Permits`], [`Event`] | bounds on what runs at once, and waiting for what others do, in order |
-//! | [`Pace`], [`Progress`] | the rate of background work, its progress, and a pause |
+//! | [`Pace`], [`Progress`], [`WorkTable`] | the rate of background work, its progress, and a pause, also as status and parameters |
+//! | [`Notices`] | events of the layer, for the watchers of its devices |
 //! | [`IoTable`], [`Lanes`], [`Line`] | the same for layers that are state machines of their own, such as the page cache |
 //!
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
@@ -21,6 +22,7 @@ mod lane;
 pub mod lanes;
 mod layer;
 mod memory;
+mod notices;
 mod pace;
 pub mod ranges;
 mod wait;
@@ -32,6 +34,7 @@ pub use ios::IoTable;
 pub use lanes::{Lanes, Line};
 pub use layer::Layer;
 pub use memory::{Buffer, xor};
-pub use pace::{Pace, Progress};
+pub use notices::Notices;
+pub use pace::{Pace, Progress, WorkTable};
 pub use ranges::{Mode, RangeLocks};
 pub use wait::{Event, Permit, Permits, RangeLock, Ranges};

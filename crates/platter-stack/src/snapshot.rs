@@ -9,19 +9,21 @@
 //! written at the flush. A merge copies a chunk, flushes the origin and clears the entry, durably, before anything else may
 //! change the chunk.
 
-use crate::kit::{Below, Buffer, Event, Layer, Mode, Pace, Permits, Ranges, Task};
+use crate::kit::{Below, Buffer, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Task};
 use crate::sync::{Mutex, MutexGuard, lock};
 use format::{COPIES, GROUP, HEADER, Status};
-use platter_block::backend::Fact;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{self, Fault, Kind, Stage};
+use platter_block::params::{Param, ParamError};
+use platter_block::status::Item;
 use state::{Health, State};
 use std::ops::Range;
 use std::sync::Arc;
 
 mod format;
 mod open;
+mod report;
 mod state;
 
 pub use open::{Create, Settings, Snapshot};
@@ -48,6 +50,7 @@ struct Cow {
     /// A commit, or a write of the header, has ended.
     ended: Arc<Event>,
     merge: Arc<Pace>,
+    notices: Notices,
     /// The origin is not changed through this layer.
     is_frozen: bool,
 }
@@ -191,6 +194,7 @@ impl Cow {
         let saved = self.save(Status::Invalid).await.is_ok();
         self.state().health = Health::Failed(why, saved);
         self.ended.happen();
+        self.notices.tell(report::state(self));
     }
 
     /// Writes both copies of the header with a new status, one after the other.
@@ -338,6 +342,7 @@ impl Cow {
             status = self.save(Status::Merged).await;
         }
         self.merge.end(status);
+        self.merge.status(&report::MERGE).into_iter().take(1).for_each(|item| self.notices.tell(item));
         status
     }
 
@@ -438,8 +443,20 @@ impl Layer for Cow {
         }
     }
 
-    fn facts(&self, _port: usize) -> Vec<Fact> {
-        open::facts(self)
+    fn status(&self, _port: usize) -> Vec<Item> {
+        report::status(self)
+    }
+
+    fn params(&self, _port: usize) -> Vec<(Param, i64)> {
+        report::params(self)
+    }
+
+    fn set_param(&self, _port: usize, name: &str, value: i64) -> Result<(), ParamError> {
+        report::set_param(self, name, value)
+    }
+
+    fn notices(&self) -> Option<&Notices> {
+        Some(&self.notices)
     }
 
     fn explain(&self, _port: usize, fault: Fault) -> Option<String> {

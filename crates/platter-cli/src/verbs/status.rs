@@ -95,6 +95,8 @@ fn text(status: &Value, context: &Context) -> String {
     }
     text += &format!("\n{}", table.to_text(context.terminal));
 
+    text += &layers(&rows("devices"), context);
+
     let mut table = Table::new(["export", "kind", "address"].map(Column::text));
     for export in rows("exports") {
         table.row([word(&export["name"]), word(&export["kind"]), word(&export["address"])]);
@@ -120,4 +122,35 @@ fn text(status: &Value, context: &Context) -> String {
         ]);
     }
     text + &format!("\n{}", table.to_text(context.terminal))
+}
+
+/// The status of the layers of the devices: a line for each item.
+fn layers(devices: &[Value], context: &Context) -> String {
+    let mut table = Table::new([
+        Column::text("device"),
+        Column::text("layer"),
+        Column::text("status"),
+        Column::text("value"),
+        Column::text("unit"),
+    ]);
+    let mut any = false;
+    for device in devices {
+        for layer in device["layers"].as_array().into_iter().flatten() {
+            let shown = word(&layer["device"]);
+            let kind = shown.split('(').next().unwrap_or_default().to_owned();
+            let lists = ["status", "params"].map(|list| layer[list].as_array().cloned().unwrap_or_default());
+            for item in lists.iter().flatten() {
+                any = true;
+                let value = super::ctl::to_text(&item["value"], context).trim_end().to_owned();
+                table.row([
+                    word(&device["name"]),
+                    kind.clone(),
+                    word(&item["name"]),
+                    value,
+                    word(&item["unit"]),
+                ]);
+            }
+        }
+    }
+    if any { format!("\n{}", table.to_text(context.terminal)) } else { String::new() }
 }

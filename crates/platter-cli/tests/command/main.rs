@@ -16,6 +16,7 @@ mod map;
 mod run;
 mod served;
 mod sim;
+mod snapshot;
 mod soak;
 mod specs;
 mod statistics;

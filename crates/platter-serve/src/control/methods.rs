@@ -7,6 +7,7 @@ use super::params::{ParamDoc, Params};
 use crate::config::{DeviceConfig, ExportConfig};
 use crate::daemon::{Daemon, DaemonError, report};
 use crate::error::ServeError;
+use crate::layers;
 use crate::served::Served;
 use platter::registry;
 use platter_block::text::excerpt;
@@ -176,6 +177,23 @@ pub const METHODS: &[Method] = &[
         ],
         summary: "set a parameter of the I/O scheduler",
         run: device_set_param,
+    },
+    Method {
+        name: "device.layers",
+        params: &[DEVICE],
+        summary: "the status of its layers, and their parameters that can be set",
+        run: device_layers,
+    },
+    Method {
+        name: "device.set_layer_param",
+        params: &[
+            DEVICE,
+            required("param", "text", "the name of a parameter"),
+            required("value", "integer", "the value, in the unit of the parameter; a switch is 0 or 1"),
+            optional("layer", "text", "only of this layer, by its device in device.layers"),
+        ],
+        summary: "set a parameter of the layers that have it, while I/O runs",
+        run: device_set_layer_param,
     },
     Method {
         name: "device.limits",
@@ -355,6 +373,17 @@ fn device_set_param(daemon: &Daemon, params: &Params) -> Result<Value, RpcError>
         .set_elevator_param(&excerpt(params.text("param"), MOST_SHOWN), value)
         .map_err(wrong)?;
     device_params(daemon, params)
+}
+
+fn device_layers(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
+    Ok(layers::to_json(&served(daemon, params)?.device().layers()))
+}
+
+fn device_set_layer_param(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
+    let value = params.integer("value").ok_or_else(|| RpcError::params("value is too large"))?;
+    let (layer, name) = (params.optional_text("layer"), excerpt(params.text("param"), MOST_SHOWN));
+    served(daemon, params)?.device().set_layer_param(layer, &name, value).map_err(wrong)?;
+    device_layers(daemon, params)
 }
 
 fn device_set_limits(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {

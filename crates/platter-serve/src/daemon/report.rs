@@ -3,6 +3,7 @@
 use super::{Daemon, lock};
 use crate::clients::Client;
 use crate::device_trace::TraceState;
+use crate::layers;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::Served;
 use crate::server::ExportInfo;
@@ -65,6 +66,7 @@ impl Daemon {
             "clients": clients.iter().filter(|client| client.device == served.name()).count(),
             "in_flight": gauges.in_flight,
             "trace": served.trace_state().as_ref().map(trace),
+            "layers": layers::to_json(&device.layers()),
             "limits": device_limits(&limits.0),
             "client_limits": client_limits(&limits.1),
         })

@@ -8,12 +8,14 @@ use crate::reports::Reports;
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::Op;
-use platter_block::capability::Worker;
+use platter_block::capability::{Managed, Worker};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::{LimitSource, Limits};
+use platter_block::params::{Param, ParamError};
+use platter_block::status::Item;
 use std::sync::{Arc, Weak};
 
 /// A device of a stateful layer. A layer has one for each of its ports, for example one for each view of a snapshot.
@@ -82,6 +84,9 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>) {
+        if let Some(notices) = self.frame.layer.notices() {
+            notices.watch(Weak::clone(&watcher));
+        }
         self.reports.watch(watcher);
     }
 
@@ -94,12 +99,16 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        let mut facts = self.frame.layer.facts(self.port);
+        let mut facts: Vec<Fact> = self.status().iter().map(Item::fact).collect();
         facts.extend(self.frame.devices.iter().flat_map(|device| {
             let name = [("member", device.name().to_string())];
             name.into_iter().chain(device.facts())
         }));
         facts
+    }
+
+    fn managed(&self) -> Option<&dyn Managed> {
+        Some(self)
     }
 
     fn worker(&self) -> Option<&dyn Worker> {
@@ -115,6 +124,20 @@ impl<L: Layer> Stateful<L> {
     fn broken(&self) -> Error {
         let fault = Fault::new(Kind::Broken, Stage::Layer);
         Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail: String::new() }
+    }
+}
+
+impl<L: Layer> Managed for Stateful<L> {
+    fn status(&self) -> Vec<Item> {
+        self.frame.layer.status(self.port)
+    }
+
+    fn params(&self) -> Vec<(Param, i64)> {
+        self.frame.layer.params(self.port)
+    }
+
+    fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
+        self.frame.layer.set_param(self.port, name, value)
     }
 }
 

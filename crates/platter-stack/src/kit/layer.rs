@@ -1,9 +1,11 @@
 //! What an author of a stateful layer writes.
 
 use super::core::{Below, Task};
-use platter_block::backend::Fact;
+use super::notices::Notices;
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Status};
+use platter_block::params::{self, Param, ParamError};
+use platter_block::status::Item;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -40,8 +42,28 @@ pub trait Layer: Send + Sync + 'static {
         false
     }
 
-    /// Facts for operators.
-    fn facts(&self, port: usize) -> Vec<Fact>;
+    /// The status, for operators and programs. The facts of the devices are made of it.
+    fn status(&self, port: usize) -> Vec<Item>;
+
+    /// Parameters that can be set while the layer is open, and their values: rows of its table of parameters.
+    fn params(&self, port: usize) -> Vec<(Param, i64)> {
+        let _ = port;
+        Vec::new()
+    }
+
+    /// Sets one of these.
+    ///
+    /// # Errors
+    /// The name is unknown or the value out of range. The old value stays.
+    fn set_param(&self, port: usize, name: &str, value: i64) -> Result<(), ParamError> {
+        let _ = port;
+        params::check("the layer", &[], name, value).map(|_| ())
+    }
+
+    /// The watchers to tell of events of the layer, if it has any.
+    fn notices(&self) -> Option<&Notices> {
+        None
+    }
 
     /// Describes the cause of a failure of the layer's own.
     fn explain(&self, port: usize, fault: Fault) -> Option<String> {

@@ -1,13 +1,14 @@
 //! Opens a snapshot: checks that the store is one, and is one of this origin, or makes it.
 
 use super::format::{self, COPIES, GROUP, Header, Status};
-use super::state::{Health, State};
+use super::report::MERGE;
+use super::state::State;
 use super::{COPIERS, Cow, ORIGIN, STORE, failed};
-use crate::kit::{Below, Buffer, Event, Frame, Pace, Permits, Progress, Ranges, Stateful};
+use crate::kit::{Below, Buffer, Event, Frame, Notices, Pace, Permits, Progress, Ranges, Stateful};
 use crate::members;
 use crate::sync::Mutex;
 use crate::{LayerError, LayerType};
-use platter_block::backend::{Backend, Fact, Identity};
+use platter_block::backend::{Backend, Identity};
 use platter_block::bio::Flags;
 use platter_block::fault::{self, Fault, Kind};
 use platter_block::params::{Param, ParamError, Unit};
@@ -39,7 +40,7 @@ pub(crate) const TYPE: LayerType = LayerType {
     summary: "an origin as it was when its snapshot was made, from its store; what is written goes to the store",
     params: &[CHUNK, CREATE, MOVED],
     members: 2..=2,
-    build: |values, members| Ok(build("snapshot", values, members, View::Snapshot)?.view),
+    build: |values, members| Ok(build("snapshot", values, members, View::Snapshot, 0)?.view),
 };
 
 pub(crate) const ORIGIN_TYPE: LayerType = LayerType {
@@ -47,26 +48,18 @@ pub(crate) const ORIGIN_TYPE: LayerType = LayerType {
     summary: "an origin whose old contents are copied to the snapshot's store before they are changed",
     params: &[CHUNK, CREATE, MOVED],
     members: 2..=2,
-    build: |values, members| Ok(build("snapshot-origin", values, members, View::Origin)?.origin),
+    build: |values, members| Ok(build("snapshot-origin", values, members, View::Origin, 0)?.origin),
 };
 
 pub(crate) const MERGE_TYPE: LayerType = LayerType {
     name: "snapshot-merge",
     summary: "a snapshot whose store is copied back to the origin in the background; ends the snapshot",
-    params: &[
-        MOVED,
-        Param::number(
-            "rate",
-            Unit::Bytes,
-            0,
-            (0, i64::MAX),
-            "most bytes that are copied back each second; 0: no limit",
-        ),
-    ],
+    params: &[MOVED, MERGE.params[0], MERGE.params[1]],
     members: 2..=2,
     build: |values, members| {
-        let values = [4096, 2, values[0], values[1]];
-        Ok(build("snapshot-merge", &values, members, View::Merge)?.view)
+        let merge = build("snapshot-merge", &[4096, 2, values[0]], members, View::Merge, values[1])?;
+        merge.pause(values[2] != 0);
+        Ok(merge.view)
     },
 };
 
@@ -167,10 +160,11 @@ fn build(
     values: &[i64],
     members: Vec<Arc<dyn Backend>>,
     view: View,
+    rate: i64,
 ) -> Result<Snapshot, LayerError> {
     let create = [Create::Blank, Create::Always, Create::Never][values[1].clamp(0, 2) as usize];
     let settings = Settings { chunk: values[0].unsigned_abs(), create, moved: values[2] != 0 };
-    open(name, members, settings, view, values.get(3).map_or(0, |rate| rate.unsigned_abs()))
+    open(name, members, settings, view, rate.unsigned_abs())
 }
 
 fn unfit(name: &str, members: &[Arc<dyn Backend>], wrong: impl std::fmt::Display) -> LayerError {
@@ -216,6 +210,7 @@ fn open(
         copiers: Permits::new(&below, COPIERS),
         ended: Event::new(&below),
         merge: Pace::new(&below, rate),
+        notices: Notices::default(),
         is_frozen: view == View::Snapshot,
         below: below.clone(),
     });
@@ -430,28 +425,4 @@ impl Cow {
             (Status::Invalid, _) => Ok(()),
         }
     }
-}
-
-pub(super) fn facts(cow: &Cow) -> Vec<Fact> {
-    let state = cow.state();
-    let health = match (&state.health, state.header.status) {
-        (Health::Failing(why) | Health::Failed(why, _), _) => format!("invalid: {why}"),
-        (_, Status::Merging) => "merging".to_string(),
-        (_, Status::Merged) => "merged".to_string(),
-        _ => "valid".to_string(),
-    };
-    let mut facts = vec![
-        ("snapshot", health),
-        ("snapshot chunk", state.header.chunk.to_string()),
-        ("snapshot chunks kept", state.kept.len().to_string()),
-        ("snapshot chunks in store", state.header.slots.to_string()),
-    ];
-    let Progress { done, total, result, .. } = cow.merge.progress();
-    if state.header.status == Status::Merging {
-        facts.push(("merged bytes", format!("{done} of {total}")));
-    }
-    if let Some(Err(fault)) = result {
-        facts.push(("merge", format!("stopped: {fault}")));
-    }
-    facts
 }

@@ -15,6 +15,9 @@ pub(super) fn of(found: &Found) -> Value {
         Err(error) => json!({ "error": error.to_string() }),
     };
     object["spec"] = json!(found.spec);
+    if let Ok(device) = &found.device {
+        object["layers"] = platter_serve::layers::to_json(&device.layers());
+    }
     object["kernel"] = found.paths.iter().map(|(path, probe)| kernel(path, probe)).collect();
     object
 }

@@ -81,6 +81,8 @@ impl Watcher for Ear {
     fn event(&self, event: &DeviceEvent) {
         match self.disk {
             Some(at) => self.sizes.lock().told(at, event),
+            // A layer that changes its state, such as a snapshot whose store is full, says so too.
+            None if is_status(event) => {}
             None => self.sizes.lock().above.push(event.clone()),
         }
     }
@@ -386,6 +388,13 @@ fn follows(node: &Node) -> Option<usize> {
         Node::Disk(at) => Some(*at),
         Node::Layer { row: "limit" | "delay" | "error" | "verify", members, .. } => follows(&members[0]),
         _ => None,
+    }
+}
+
+fn is_status(event: &DeviceEvent) -> bool {
+    match event {
+        DeviceEvent::Below { event, .. } => is_status(event),
+        _ => matches!(event, DeviceEvent::Status(_)),
     }
 }
 
