@@ -18,10 +18,12 @@ mod report;
 pub mod schedulers;
 mod staelin2002;
 mod sysbench2004;
+mod tally;
 
 pub use claim::{Claim, Rule};
-pub use kind::{Kind, Tally};
+pub use kind::Kind;
 pub use report::Report;
+pub use tally::Tally;
 
 use platter_bench::load::Stuck;
 use platter_bench::processes::ProcessError;

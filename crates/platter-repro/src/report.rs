@@ -1,7 +1,7 @@
 //! The results of an experiment, for people and for programs.
 
 use super::claim::{Claim, number};
-use super::kind::Tally;
+use super::tally::Tally;
 use platter_bench::report::svg::LineChart;
 use platter_bench::report::{Column, HtmlReport, Table, Terminal};
 use serde_json::{Value, json};
