@@ -119,6 +119,11 @@ impl Ages {
         self.counts[usize::from(mark.0)].fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// How many requests have not been answered.
+    pub fn unanswered(&self) -> u32 {
+        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
     /// The age of the oldest request that has not been answered, at most one slot too large; `None`: all have been.
     pub fn oldest(&self, ticker: &Ticker, now: Instant) -> Option<Duration> {
         let filled =

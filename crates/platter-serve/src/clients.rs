@@ -2,7 +2,7 @@
 
 use crate::age::{Ages, Mark, Ticker};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,8 @@ pub struct Client {
     /// What it has done.
     pub counts: Counts,
     ages: Ages,
+    /// Of the requests that have arrived, those that have not been admitted.
+    waiting: Arc<AtomicU32>,
     ticker: Arc<Ticker>,
     disconnect: Box<dyn Fn() + Send + Sync>,
 }
@@ -69,6 +71,43 @@ impl Client {
     /// The age of the oldest request that has not been answered, to about a second; `None`: all have been.
     pub fn oldest(&self, now: Instant) -> Option<Duration> {
         self.ages.oldest(&self.ticker, now)
+    }
+
+    /// For a queue of requests, which tells the client how many of them wait to be admitted.
+    pub(crate) fn waiting(&self) -> Waiting {
+        Waiting { all: Arc::clone(&self.waiting), here: 0 }
+    }
+
+    /// How many requests have been admitted and not answered. While the client's share admits nothing it is never too
+    /// small, but for requests of a queue that ends.
+    pub(crate) fn admitted(&self) -> u32 {
+        // In this order: a request that arrives meanwhile and waits is counted too often, not too rarely.
+        let waiting = self.waiting.load(Ordering::Acquire);
+        self.ages.unanswered().saturating_sub(waiting)
+    }
+}
+
+/// How many requests of one queue have arrived and wait to be admitted. Dropping it counts none.
+pub(crate) struct Waiting {
+    all: Arc<AtomicU32>,
+    here: u32,
+}
+
+impl Waiting {
+    /// So many wait, of those that [`Client::begin`] has counted.
+    #[inline]
+    pub(crate) fn set(&mut self, count: u32) {
+        if count != self.here {
+            // The difference may be negative, and wraps around to the right sum.
+            self.all.fetch_add(count.wrapping_sub(self.here), Ordering::Release);
+            self.here = count;
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 
@@ -128,6 +167,7 @@ impl Clients {
             since: Instant::now(),
             counts: Counts::default(),
             ages: Ages::default(),
+            waiting: Arc::default(),
             ticker: Arc::clone(&self.ticker),
             disconnect: Box::new(disconnect),
         });
@@ -182,5 +222,22 @@ mod tests {
         assert!(asked.load(Ordering::Relaxed));
         drop(first);
         assert_eq!(clients.list()[0].id, second.id);
+    }
+
+    #[test]
+    fn requests_that_wait_are_not_admitted() {
+        let clients = Clients::new(1);
+        let client = clients.connect("nbd", "a", "peer", || {}).unwrap();
+        let (mut one, mut other) = (client.waiting(), client.waiting());
+        let marks = [(); 4].map(|()| client.begin());
+        assert_eq!(client.admitted(), 4);
+        one.set(2);
+        other.set(1);
+        assert_eq!(client.admitted(), 1);
+        one.set(1);
+        assert_eq!(client.admitted(), 2);
+        drop(one);
+        marks.into_iter().for_each(|mark| client.end(mark));
+        assert_eq!(client.admitted(), 0, "a queue that has not said yet that none wait");
     }
 }

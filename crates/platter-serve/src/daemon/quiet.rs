@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 /// How often it is looked whether requests have ended.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Exports that count a request before they ask whether it may start. The others count only what was admitted.
-const COUNT_WAITING: [&str; 2] = ["ublk", "vhost-user-blk"];
-
 /// Holds new requests of all clients of a device until it is dropped.
 struct Hold<'a>(&'a Arbiter);
 
@@ -58,12 +55,7 @@ pub fn drain(clients: &Clients, served: &Arc<Served>, limit: Duration) -> Result
 
 /// What a device whose new requests are held back still has to do; `None`: nothing.
 fn busy(clients: &Clients, served: &Served) -> Option<String> {
-    let now = Instant::now();
-    let is_busy = |client: &&Arc<Client>| {
-        let waits = served.qos().client(client.id).is_some_and(|share| share.waits);
-        let only_waits = waits && COUNT_WAITING.contains(&client.export);
-        client.device == served.name() && client.oldest(now).is_some() && !only_waits
-    };
+    let is_busy = |client: &&Arc<Client>| client.device == served.name() && client.admitted() > 0;
     let clients = clients.list();
     let busy: Vec<String> = clients.iter().filter(is_busy).map(|client| client.id.to_string()).collect();
     let gauges = served.device().statistics().gauges;

@@ -2,7 +2,7 @@
 
 use super::post::WorkerWake;
 use crate::age::Mark;
-use crate::clients::{Client, Connected};
+use crate::clients::{self, Client, Connected};
 use crate::qos::{Admit, Share};
 use crate::served::Served;
 use platter_block::time::{Span, Time};
@@ -112,25 +112,34 @@ impl Seat {
 
 /// A request that waits to be admitted, counted as unanswered.
 #[derive(Default)]
-pub(super) struct Waiting(Option<(Arc<Seat>, Mark)>);
+pub(super) struct Waiting(Option<(Arc<Seat>, Mark, clients::Waiting)>);
 
 impl Waiting {
     /// Counts the request from now on, if that has not begun.
     pub(super) fn begin(&mut self, seat: &Arc<Seat>) {
-        self.0.get_or_insert_with(|| (Arc::clone(seat), seat.client().begin()));
+        let (_, _, waiting) =
+            self.0.get_or_insert_with(|| (Arc::clone(seat), seat.client().begin(), seat.client().waiting()));
+        waiting.set(1);
+    }
+
+    /// The request has been admitted. It may still wait for a place.
+    pub(super) fn admitted(&mut self) {
+        if let Some((_, _, waiting)) = &mut self.0 {
+            waiting.set(0);
+        }
     }
 
     /// The mark of a request that starts: from when it began to wait, or from now on.
     pub(super) fn take(&mut self, seat: &Arc<Seat>) -> Mark {
-        match self.0.take_if(|(its, _)| Arc::ptr_eq(its, seat)) {
-            Some((_, mark)) => mark,
+        match self.0.take_if(|(its, ..)| Arc::ptr_eq(its, seat)) {
+            Some((_, mark, _)) => mark,
             None => seat.client().begin(),
         }
     }
 
     /// The request is over, whether or not it has started.
     pub(super) fn end(&mut self) {
-        if let Some((seat, mark)) = self.0.take() {
+        if let Some((seat, mark, _)) = self.0.take() {
             seat.client().end(mark);
         }
     }

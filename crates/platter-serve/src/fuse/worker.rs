@@ -278,7 +278,10 @@ impl Worker {
             _ => 0,
         };
         match open.seat.admit(open.channel.clock().now(), bytes, self.asks) {
-            Turn::Now => (self.asks, self.admitted) = (false, true),
+            Turn::Now => {
+                (self.asks, self.admitted) = (false, true);
+                self.waiting.admitted();
+            }
             Turn::Later { at, asks } => {
                 (self.asks, self.again_at) = (asks, at);
                 self.waiting.begin(&open.seat);

@@ -9,7 +9,7 @@ use super::port::Port;
 use super::shared::{Shared, Wake};
 use crate::age::Mark;
 use crate::buffers::Buffers;
-use crate::clients::{Client, Connected};
+use crate::clients::{Client, Connected, Waiting};
 use crate::events::Event;
 use crate::qos::{Admit, Share};
 use platter_block::bio::{Bio, Flags, Op};
@@ -58,6 +58,7 @@ pub(super) struct Worker<P: Port> {
     // The channel is closed before the client is gone.
     channel: Channel,
     share: Share,
+    waiting: Waiting,
     client: Connected,
     wake: Arc<Wake>,
     shared: Arc<Shared>,
@@ -91,6 +92,7 @@ impl<P: Port> Worker<P> {
             port,
             channel,
             share,
+            waiting: client.waiting(),
             client,
             wake,
             buffers: Buffers::new(shared.memory_bytes),
@@ -180,6 +182,7 @@ impl<P: Port> Worker<P> {
     fn admits(&mut self, request: &Request) -> bool {
         self.waits = None;
         if self.admitted || !self.share.is_limited() {
+            self.waiting.set(0);
             return true;
         }
         let bytes = if matches!(request.op(), op::READ | op::WRITE) { request.len() } else { 0 };
@@ -187,6 +190,8 @@ impl<P: Port> Worker<P> {
             Admit::Now => self.admitted = true,
             later => self.waits = Some(later),
         }
+        // When the first may start, the next ones ask at once.
+        self.waiting.set(if self.admitted { 0 } else { self.queue.len() as u32 });
         self.admitted
     }
 

@@ -11,6 +11,7 @@ use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, writ
 use super::ring::{Malformed, Ring};
 use super::tally::Tally;
 use crate::age::Mark;
+use crate::clients::Waiting;
 use crate::events::Event;
 use crate::moderation::Moderation;
 use platter_block::bio::{Bio, Context, Flags, Op};
@@ -78,6 +79,8 @@ pub(super) struct Worker {
     held: Option<u16>,
     /// This queue has the place of its client to wait, and when to ask again.
     asks: bool,
+    /// The request at the front, counted while it waits.
+    waiting: Waiting,
     again_at: Option<Time>,
     /// How many further chains are taken. `None`: any number.
     left: Option<u16>,
@@ -118,6 +121,7 @@ impl Worker {
             free: (0..depth as u16).rev().collect(),
             held: None,
             asks: false,
+            waiting: common.client.waiting(),
             again_at: None,
             left: None,
             tally: Tally::default(),
@@ -242,6 +246,7 @@ impl Worker {
     fn admits(&mut self, slot: u16) -> bool {
         self.again_at = None;
         if !self.common.admission.is_limited() && !self.asks {
+            self.waiting.set(0);
             return true;
         }
         if self.left.is_some() {
@@ -249,6 +254,7 @@ impl Worker {
             if std::mem::take(&mut self.asks) {
                 self.common.admission.leave();
             }
+            self.waiting.set(0);
             return true;
         }
         let bytes = match self.slots[usize::from(slot)].work {
@@ -258,10 +264,12 @@ impl Worker {
         match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {
             Turn::Now => {
                 self.asks = false;
+                self.waiting.set(0);
                 true
             }
             Turn::Later { at, asks } => {
                 (self.asks, self.again_at) = (asks, at);
+                self.waiting.set(1);
                 false
             }
         }

@@ -2,7 +2,7 @@
 
 use super::Session;
 use crate::age::Mark;
-use crate::clients::Client;
+use crate::clients::{Client, Waiting};
 use crate::qos::{Admit, Share};
 use crate::served::Served;
 use platter_block::lane::Bell;
@@ -33,6 +33,8 @@ pub(super) struct Admission {
     admitted: bool,
     /// Of the next request, if it has waited: its age counts from then.
     mark: Option<Mark>,
+    /// The next request, counted while it waits.
+    waiting: Waiting,
     waits: Option<Admit>,
     /// No more requests come. Those that have arrived are not held back: the server may be stopping.
     last: bool,
@@ -48,7 +50,8 @@ impl Admission {
         let hangup = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&hangup, socket, epoll::EventData::new_u64(0), epoll::EventFlags::RDHUP)?;
         let share = served.qos().join(client.id, Arc::clone(&wake) as Arc<dyn Bell>);
-        Ok(Admission { share, wake, hangup, admitted: false, mark: None, waits: None, last: false })
+        let waiting = client.waiting();
+        Ok(Admission { share, wake, hangup, admitted: false, mark: None, waiting, waits: None, last: false })
     }
 
     /// Whether the next request is held back.
@@ -113,12 +116,14 @@ impl Session<'_> {
             Admit::Now => self.admission.admitted = true,
             later => self.admission.waits = Some(later),
         }
+        self.admission.waiting.set(u32::from(!self.admission.admitted));
         self.admission.admitted
     }
 
     /// Counts the request at the front of the inbox, which has a slot to go to.
     #[inline]
     pub(super) fn counted(&mut self) -> Mark {
+        self.admission.waiting.set(0);
         self.admission.mark.take().unwrap_or_else(|| self.client.begin())
     }
 
