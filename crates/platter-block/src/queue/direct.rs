@@ -226,7 +226,7 @@ impl DirectQueue {
     }
 
     /// Counts common bios that were given to the driver; `before` is the number in flight before.
-    #[inline]
+    #[inline(always)]
     fn count_common(&mut self, before: u32) {
         let count = self.in_flight - before;
         self.counters.bios.add(u64::from(count));

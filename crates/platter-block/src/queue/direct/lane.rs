@@ -91,7 +91,7 @@ impl<D: Driver> DirectLane<D> {
 
     /// The first half of a round: runs timers that are due and collects completions, which frees depth for the batch
     /// that follows. Returns whether nothing was in flight.
-    #[inline]
+    #[inline(always)]
     pub fn begin(&mut self, now: Time) -> bool {
         if self.queue.tick(now) {
             self.ask_to_cancel(now);
@@ -111,7 +111,7 @@ impl<D: Driver> DirectLane<D> {
 
     /// The second half of a round: gives the driver what else may start, and rings the doorbell if the driver took
     /// anything; `started` requests were given to it before. A prompt driver that `was_idle` has completed them.
-    #[inline]
+    #[inline(always)]
     pub fn end(&mut self, now: Time, started: u32, was_idle: bool) {
         if started + self.fill(now) > 0 {
             self.driver.submit(now);
@@ -127,6 +127,7 @@ impl<D: Driver> DirectLane<D> {
         if self.queue.has_work() { self.fill_from_backlog(now) } else { 0 }
     }
 
+    #[inline(never)]
     fn fill_from_backlog(&mut self, now: Time) -> u32 {
         let mut taken = 0;
         while let Some(tag) = self.queue.next(now) {
@@ -143,7 +144,8 @@ impl<D: Driver> DirectLane<D> {
         taken
     }
 
-    #[inline(always)]
+    // Out of line: both halves of a round call it, so that neither needs registers for it when there is nothing to collect.
+    #[inline(never)]
     fn collect(&mut self, now: Time) {
         self.driver.reap(now, &mut self.completions);
         self.broken += self.queue.complete(now, &mut self.completions);
