@@ -105,7 +105,7 @@ impl Bio {
         self.0.handle = handle;
     }
 
-    /// The time at which the bio fails with [`Kind::TimedOut`] unless it has completed; `None`: no deadline, except
+    /// The time at which the bio fails with [`Kind::TimedOut`](crate::fault::Kind::TimedOut) unless it has completed; `None`: no deadline, except
     /// for a timeout of the disk. Kept in steps of 1,024 ns, rounded up.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
