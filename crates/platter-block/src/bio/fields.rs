@@ -105,8 +105,8 @@ impl Bio {
         self.0.handle = handle;
     }
 
-    /// The time at which the bio fails with [`Kind::TimedOut`](crate::fault::Kind::TimedOut) unless it has completed; `None`: no deadline, except
-    /// for a timeout of the disk. Kept in steps of 1,024 ns, rounded up.
+    /// The time at which the bio fails with [`TimedOut`](crate::fault::Kind::TimedOut) unless it has completed; `None`:
+    /// no deadline, except for a timeout of the disk. Kept in steps of 1,024 ns, rounded up.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
         self.0.deadline.time()
