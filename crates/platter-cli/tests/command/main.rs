@@ -1,6 +1,7 @@
 //! Runs the command as a user does.
 
 mod activated;
+mod attended;
 mod copy;
 mod copy_ends_early;
 mod copy_refused;
