@@ -78,6 +78,7 @@ impl Ladder {
             settings.queue.plug = Some(PLUG_OF_2_4);
             elevator = platter_block::elevator::by_name("noop").map(|row| (row.make)());
         }
+        settings.prebuild = switches.prebuild;
         settings.lock = match switches.lock {
             Lock::All => LockScope::All,
             // The same lock with the same counters, but shared with no other queue.

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-const RUNGS: [&str; 6] = ["Baseline", "SB", "SBI", "SBIR", "SBIRV", "bio"];
+const RUNGS: [&str; 7] = ["Baseline", "SB", "SBI", "SBIR", "SBIRV", "SBIRVP", "bio"];
 
 fn dm(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
@@ -34,19 +34,19 @@ fn number(rung: &Value, key: &str) -> f64 {
 fn check_mechanism(rung: &Value, sector: f64) {
     let (name, readv) = (rung["rung"].as_str().unwrap(), rung["call"] == "readv");
     let bios = match name {
-        "SBIR" | "SBIRV" => 16.0,
+        "SBIR" | "SBIRV" | "SBIRVP" => 16.0,
         "bio" => 1.0,
         _ => 65536.0 / sector,
     };
     assert_eq!(number(rung, "bios_per_call"), bios, "{rung}");
     let bounced = if name == "Baseline" { number(rung, "bytes_read") } else { 0.0 };
     assert_eq!(number(rung, "bytes_bounced"), bounced, "{rung}");
-    let calls = if readv && !matches!(name, "SBIRV" | "bio") { 16.0 } else { 1.0 };
+    let calls = if readv && !matches!(name, "SBIRV" | "SBIRVP" | "bio") { 16.0 } else { 1.0 };
     assert_eq!(number(rung, "waits_per_call"), calls, "{rung}");
     assert_eq!(number(rung, "dispatches_per_call"), calls, "{rung}");
     let descriptor = number(rung, "descriptor_bytes");
     match name {
-        "SBIRV" => assert_eq!(descriptor, 608.0),
+        "SBIRV" | "SBIRVP" => assert_eq!(descriptor, 608.0),
         "bio" => assert!(descriptor < 608.0),
         _ => assert_eq!(descriptor, 8792.0),
     }
@@ -134,7 +134,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--size", "0"], 2, "a multiple of 64K"),
         (&["--repeat", "0"], 2, "--repeat 0"),
         (&["--reads", "0"], 2, "--reads 0: give 1 to"),
-        (&["--rung", "SBX"], 2, "expected one of: Baseline, SB, SBI, SBIR, SBIRV, bio"),
+        (&["--rung", "SBX"], 2, "expected one of: Baseline, SB, SBI, SBIR, SBIRV, SBIRVP, bio"),
         (&["--call", "write"], 2, "unknown call; expected read or readv"),
         (&["--on", "ram(4K)"], 4, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),

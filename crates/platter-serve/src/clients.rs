@@ -80,6 +80,7 @@ impl Client {
 
     /// How many requests have been admitted and not answered. While the client's share admits nothing it is never too
     /// small, but for requests of a queue that ends.
+    #[cfg(any(feature = "daemon", test))]
     pub(crate) fn admitted(&self) -> u32 {
         // In this order: a request that arrives meanwhile and waits is counted too often, not too rarely.
         let waiting = self.waiting.load(Ordering::Acquire);

@@ -109,7 +109,7 @@ mod tests {
             ladder.handle().unwrap().read_at(&mut memory[skip..skip + 8192], 0).unwrap();
             let spent = ladder.counters().since(&before);
             let bios = match row.name {
-                "SBIR" | "SBIRV" => 2,
+                "SBIR" | "SBIRV" | "SBIRVP" => 2,
                 "bio" => 1,
                 _ => 16,
             };
