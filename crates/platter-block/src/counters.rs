@@ -184,6 +184,7 @@ impl Default for Histogram {
     }
 }
 
+#[inline]
 pub(crate) fn bucket_of(value: u64) -> usize {
     if value < SUB {
         return value as usize;

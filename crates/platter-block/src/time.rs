@@ -51,6 +51,7 @@ impl Time {
     }
 
     /// The earlier of two optional times.
+    #[inline]
     pub fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
         match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),

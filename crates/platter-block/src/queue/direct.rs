@@ -163,6 +163,7 @@ struct Group {
 }
 
 impl Group {
+    #[inline]
     fn count(&self, now: Time, counters: &Counters) {
         if self.count == 0 {
             return;

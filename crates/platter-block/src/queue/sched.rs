@@ -446,6 +446,7 @@ impl SchedQueue {
     }
 
     /// A thread waits: starts a plugged device.
+    #[inline]
     pub fn unplug_for_waiter(&mut self, now: Time) {
         if self.plug.is_plugged() {
             self.unplug(now, Action::Unplug);

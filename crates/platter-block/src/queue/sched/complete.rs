@@ -170,6 +170,7 @@ impl SchedQueue {
         }
     }
 
+    #[inline]
     fn count_bytes(&self, op: Op, bytes: u64) {
         match op {
             Op::Read => self.counters.bytes_read.add(bytes),

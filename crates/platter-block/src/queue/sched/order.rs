@@ -205,6 +205,7 @@ impl SchedQueue {
     }
 
     /// Number of barriers that failed because other queues of the device did not become idle.
+    #[inline]
     pub fn stalled_barriers(&self) -> u64 {
         self.counters.barriers_stalled.get()
     }

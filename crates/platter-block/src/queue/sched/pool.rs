@@ -102,6 +102,7 @@ impl RequestPool {
     }
 
     /// Returns a request to the pool. `true`: a waiter may be woken.
+    #[inline]
     pub(super) fn put(&mut self, dir: Dir) -> bool {
         let off = self.congestion_off();
         let side = &mut self.side[dir as usize];

@@ -15,6 +15,7 @@ use crate::trace::{Action, Event};
 
 impl SchedQueue {
     /// When the queue wants [`SchedQueue::tick`] to be called even if nothing happens.
+    #[inline]
     pub fn next_wakeup(&self) -> Option<Time> {
         let alarm = self.next_timer();
         Time::earliest(self.elevator_wakeup(), if alarm == NEVER { None } else { Some(alarm) })
@@ -69,6 +70,7 @@ impl SchedQueue {
     }
 
     /// Checks whether a bio may be admitted now, and sets its deadline.
+    #[inline]
     pub(super) fn admit_in_time(&mut self, now: Time, bio: &mut Bio) -> Result<(), Fault> {
         if self.stuck {
             return Err(Fault::new(Kind::Stuck, Stage::Queue));
