@@ -117,22 +117,55 @@ pub struct Fault {
 /// The outcome of a bio.
 pub type Status = Result<(), Fault>;
 
-// Linux errno values (asm-generic); only the few that the core tells apart.
+// Linux errno values (asm-generic) that are reported for kinds.
 const EIO: i32 = 5;
-const ENXIO: i32 = 6;
 const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
-const EFBIG: i32 = 27;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EBADMSG: i32 = 74;
 const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;
-const EDQUOT: i32 = 122;
 const ECANCELED: i32 = 125;
+
+/// The kind of each Linux errno (asm-generic) that does not mean [`Kind::Io`].
+///
+/// The Linux block layer turns the status of a request into an errno by the table `blk_errors` (`block/blk-core.c`):
+/// EOPNOTSUPP, ETIMEDOUT, ENOSPC, ENOLINK (transport), EREMOTEIO (target), EBADE (reservation conflict), ENODATA
+/// (medium), EILSEQ (protection information), ENOMEM, EBUSY, EAGAIN, ENODEV, ETIME (duration limit), EREMCHG,
+/// ETOOMANYREFS and EOVERFLOW (zone resources), EINVAL and EIO. File systems add those of quotas, of a removed file and
+/// of bad checksums. What is not listed here is a failure of the device; its errno says which.
+const KINDS: [(i32, Kind); 26] = [
+    (1, Kind::ReadOnly), // EPERM: a block device that is set read-only, an immutable or sealed file
+    (6, Kind::Gone),     // ENXIO
+    (9, Kind::Contract), // EBADF: the driver's descriptor was closed, or is not open for this
+    (EAGAIN, Kind::WouldBlock),
+    (ENOMEM, Kind::NoMemory),
+    (ENODEV, Kind::Gone),
+    (EINVAL, Kind::Misaligned),
+    (25, Kind::Unsupported), // ENOTTY
+    (27, Kind::NoSpace),     // EFBIG
+    (ENOSPC, Kind::NoSpace),
+    (EROFS, Kind::ReadOnly),
+    (38, Kind::Unsupported),  // ENOSYS
+    (62, Kind::TimedOut),     // ETIME
+    (EBADMSG, Kind::Corrupt), // a checksum of the file system
+    (84, Kind::Corrupt),      // EILSEQ: protection information
+    (EOPNOTSUPP, Kind::Unsupported),
+    (105, Kind::NoMemory), // ENOBUFS
+    (107, Kind::Gone),     // ENOTCONN
+    (108, Kind::Gone),     // ESHUTDOWN
+    (ETIMEDOUT, Kind::TimedOut),
+    (116, Kind::Gone),    // ESTALE: a file that was removed on its server
+    (122, Kind::NoSpace), // EDQUOT
+    (123, Kind::Gone),    // ENOMEDIUM
+    (ECANCELED, Kind::Cancelled),
+    (133, Kind::Corrupt),     // EHWPOISON: the memory that held the data
+    (524, Kind::Unsupported), // ENOTSUPP: internal to the kernel, but network file systems let it out
+];
 
 impl Fault {
     /// A fault found by the library itself, without an errno.
@@ -142,18 +175,7 @@ impl Fault {
 
     /// The fault for a positive Linux `errno` from a disk.
     pub fn from_errno(errno: i32) -> Fault {
-        let kind = match errno {
-            ENOSPC | EDQUOT | EFBIG => Kind::NoSpace,
-            ENXIO | ENODEV => Kind::Gone,
-            EROFS => Kind::ReadOnly,
-            EOPNOTSUPP => Kind::Unsupported,
-            EINVAL => Kind::Misaligned,
-            EAGAIN => Kind::WouldBlock,
-            ENOMEM => Kind::NoMemory,
-            ETIMEDOUT => Kind::TimedOut,
-            ECANCELED => Kind::Cancelled,
-            _ => Kind::Io,
-        };
+        let kind = KINDS.iter().find(|(known, _)| *known == errno).map_or(Kind::Io, |(_, kind)| *kind);
         Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
     }
 

@@ -388,7 +388,10 @@ impl Device {
             (device, pos) = (below.swap_remove(number), below_pos);
         }
         match (fault.kind, path.is_empty()) {
-            (Kind::Corrupt, true) => format!("the first block that differs is at {pos} of {}", device.name()),
+            // A disk that reports corrupt data with an errno does not say where in the transfer.
+            (Kind::Corrupt, true) if fault.errno == 0 => {
+                format!("the first block that differs is at {pos} of {}", device.name())
+            }
             (_, true) => path,
             _ => format!("on member {path} ({}) at {pos}", device.name()),
         }
@@ -421,7 +424,7 @@ impl Device {
             Kind::FlushFailed => {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
-            Kind::ReadOnly => "open the device for writing".to_string(),
+            Kind::ReadOnly if fault.errno == 0 => "open the device for writing".to_string(),
             Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::NoSpace | Kind::InDoubt | Kind::TimedOut => {
                 self.inner.backend.explain(fault).unwrap_or_default()
             }

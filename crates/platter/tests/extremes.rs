@@ -183,6 +183,87 @@ fn every_place_is_checked() {
     });
 }
 
+/// Runs one operation on a range through a channel.
+fn on_channel(device: &Device, op: Op, pos: u64, len: u64) -> Result<(), Fault> {
+    let mut channel = device.channel(8).unwrap();
+    let mut bio = Bio::new(op, 0, BLOCK);
+    bio.rewind(pos, len);
+    channel.submit(bio).unwrap();
+    let mut done = Vec::new();
+    while channel.outstanding() > 0 {
+        channel.wait(&mut done, None);
+    }
+    done[0].status()
+}
+
+/// The two ways to change a range without data.
+fn change(device: &Device, op: Op, pos: u64, len: u64, by_call: bool) -> Result<(), Fault> {
+    match (by_call, op) {
+        (false, _) => on_channel(device, op, pos, len),
+        (true, Op::Discard) => device.discard(pos, len).map_err(|error| error.fault),
+        (true, _) => device.write_zeroes(pos, len).map_err(|error| error.fault),
+    }
+}
+
+/// Discards and write-zeroes that end at the last byte do so, and those that end behind it, or whose end is no number, change
+/// nothing.
+#[test]
+fn changes_without_data_end_at_the_last_byte() {
+    on_each(|spec, device| {
+        let (size, tail) = (device.size(), 2 * BLOCK);
+        let look = |device: &Device| {
+            let mut data = vec![0xee; tail as usize];
+            device.read_at(&mut data, size - tail).unwrap();
+            data
+        };
+        let (seven, block) = (vec![7; tail as usize], BLOCK as usize);
+        for (op, by_call) in
+            [(Op::WriteZeroes, true), (Op::WriteZeroes, false), (Op::Discard, true), (Op::Discard, false)]
+        {
+            let what = format!("{spec}: {op}, by a call {by_call}");
+            device.write_at(&seven, size - tail).unwrap();
+            let beyond = [
+                (size - BLOCK, BLOCK + 1),
+                (size - BLOCK, BLOCK + 512),
+                (size - BLOCK, 2 * BLOCK),
+                (size, BLOCK),
+                (size - BLOCK, u64::MAX - size + BLOCK + 1),
+                (size - BLOCK, u64::MAX - size + 2 * BLOCK + 1),
+                (BLOCK, u64::MAX - BLOCK + 1),
+                (BLOCK, u64::MAX),
+                (0, u64::MAX),
+                (u64::MAX - BLOCK + 1, BLOCK),
+                (u64::MAX, 1),
+            ];
+            for (pos, len) in beyond {
+                let result = change(&device, op, pos, len, by_call);
+                let kind = result.expect_err(&what).kind;
+                let kinds = [Kind::OutOfRange, Kind::Misaligned, Kind::Unsupported];
+                assert!(kinds.contains(&kind), "{what}: {len} bytes at {pos}: {kind:?}");
+            }
+            assert_eq!(look(&device), seven, "{what}: what was refused left a trace");
+            for pos in [0, BLOCK, size - BLOCK, size] {
+                let result = change(&device, op, pos, 0, by_call);
+                let refused =
+                    result.is_err_and(|fault| [Kind::ZeroLength, Kind::Unsupported].contains(&fault.kind));
+                assert!(result.is_ok() || refused, "{what}: nothing at {pos}: {result:?}");
+            }
+            assert_eq!(look(&device), seven, "{what}: a change of no bytes");
+            let result = change(&device, op, size - BLOCK, BLOCK, by_call);
+            let now = look(&device);
+            assert_eq!(now[..block], seven[..block], "{what}: the block before");
+            match result {
+                // The contents of what was discarded are those before, or zeroes.
+                Ok(()) if op == Op::Discard => {
+                    assert!(now[block..].iter().all(|byte| [0, 7].contains(byte)), "{what}")
+                }
+                Ok(()) => assert!(now[block..].iter().all(|&byte| byte == 0), "{what}"),
+                Err(fault) => assert_eq!((fault.kind, now), (Kind::Unsupported, seven.clone()), "{what}"),
+            }
+        }
+    });
+}
+
 /// A device that takes for ever, as far as a program can tell, is closed soon, with I/O of each kind under way.
 #[test]
 fn closing_does_not_wait_for_what_takes_an_hour() {

@@ -185,6 +185,47 @@ fn a_soft_barrier_does_not_pass_what_is_held() {
     }
 }
 
+/// A range falls in doubt while writes and a soft barrier wait for depth: the write before the barrier that overlaps the range
+/// fails, because the barrier and what follows must not pass it, and the rest is carried out in order.
+#[test]
+fn a_doubt_that_arises_before_a_soft_barrier_starts_does_not_let_it_pass() {
+    for elevator in elevators() {
+        for own in [false, true] {
+            let mut rig = rig(elevator, THROUGH);
+            rig.lane.queue.set_depth(2);
+            let stuck = submit(&mut rig, Io::write(0, 4096).with(Flags::SYNC));
+            let slow = submit(&mut rig, Io::read(1 << 19, 512).with(Flags::BORROWED | Flags::SYNC));
+            rig.now += LATE;
+            // A neighbour beside the range merges with a write that overlaps it.
+            let before = [3584, 4096].map(|pos| rig.submit(Io::write(pos, 512)));
+            let soft = rig.submit(Io::write(if own { 512 } else { 8192 }, 512).with(Flags::SOFT_BARRIER));
+            let after = rig.submit(Io::write(16384, 512));
+            rig.run();
+            assert_eq!(rig.failure(stuck), Some(Kind::TimedOut), "{elevator}");
+            rig.disk().finish(1);
+            rig.run();
+            assert!(rig.is_done(slow));
+            while !rig.is_done(after) {
+                rig.disk().finish(1);
+                rig.lane.queue.unplug_for_waiter(rig.now);
+                rig.run();
+            }
+            assert_eq!(rig.failure(before[0]), Some(Kind::InDoubt), "{elevator}, own range {own}");
+            assert_eq!((rig.result(before[1]), rig.result(after)), (Ok(()), Ok(())), "{elevator}");
+            assert_eq!(rig.failure(soft), own.then_some(Kind::InDoubt), "{elevator}");
+            let places: Vec<u64> = rig.disk().starts().iter().skip(2).map(|start| start.1).collect();
+            let expected = [4096, 8192, 16384];
+            let barrier = usize::from(own);
+            assert!(
+                places.iter().eq(expected.iter().filter(|&&at| barrier == 0 || at != 8192)),
+                "{places:?}"
+            );
+            rig.model[3584..4096].copy_from_slice(&rig.lane.driver().data[3584..4096]);
+            settle(&mut rig);
+        }
+    }
+}
+
 /// Doubt is about the bios that were given up; other bios of the same request with time left are not in doubt.
 #[test]
 fn the_range_in_doubt_is_that_of_the_bios_given_up() {

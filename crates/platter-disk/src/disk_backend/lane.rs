@@ -106,7 +106,8 @@ impl DiskLane {
     fn wait_local(&mut self, now: Time, timeout: Option<Span>) {
         let Some(local) = &mut self.local else { return };
         if local.in_flight() > 0 || local.queue.has_work() {
-            return local.wait(now, timeout);
+            let doubtful = self.shared.gate.look().is_doubtful();
+            return self.cell.while_waiting(doubtful, || local.wait(now, timeout));
         }
         // Only the passing of time can end this wait: the end of a pause, or a deadline.
         if !local.queue.is_idle() {

@@ -11,8 +11,11 @@ use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
 use platter_block::statistics::{Gauges, Statistics};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use std::sync::Arc;
+
+/// How long before I/O fails because of a lane that is not run this lane is asked to run.
+const GRACE: Span = Span::from_secs(1);
 
 /// The part of a lane that its device knows.
 pub(super) struct LaneCell {
@@ -28,6 +31,10 @@ pub(super) struct LaneCell {
     opener: String,
     /// When the lane was last run since it gave up a request; announces nothing, so no order is needed.
     ran: AtomicU64,
+    /// When it was asked to run because others wait for what only it can see.
+    asked: AtomicU64,
+    /// The owner sleeps until its own driver has something, which ends by itself.
+    waits: AtomicBool,
     /// Count of the requests that the device still has of the lane, if any thread may read it.
     outstanding: Mutex<Option<Arc<dyn Outstanding>>>,
 }
@@ -59,6 +66,8 @@ impl LaneCell {
             lane_use,
             opener,
             ran: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+            waits: AtomicBool::new(false),
             outstanding: Mutex::new(None),
         }
     }
@@ -66,6 +75,40 @@ impl LaneCell {
     /// The lane is run, and may have given up requests.
     pub(super) fn note_run(&self, now: Time) {
         self.ran.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// Calls `wait`, in which the owner sleeps for its driver. `doubtful`: other lanes may wait for the end of a doubt that only
+    /// this lane can see.
+    #[inline(always)]
+    pub(super) fn while_waiting(&self, doubtful: bool, wait: impl FnOnce()) {
+        if doubtful {
+            self.waits.store(true, Ordering::Relaxed);
+        }
+        wait();
+        if doubtful {
+            self.waits.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// When to look again at I/O that waits for what only this lane can see, because the lane has not been run. Now: it has
+    /// not been run for `timeout`. It is asked to run [`GRACE`] before that, because its owner may sleep on its bell, or the
+    /// whole program may have stopped for so long.
+    fn fails_at(&self, now: Time, timeout: Span) -> Time {
+        let ran = Time(self.ran.load(Ordering::Relaxed));
+        if self.waits.load(Ordering::Relaxed) {
+            return now + timeout;
+        }
+        let grace = GRACE.min(Span(timeout.0 / 4));
+        let asked = Time(self.asked.load(Ordering::Relaxed));
+        if asked > ran {
+            return (ran + timeout).max(asked + grace);
+        }
+        if ran + timeout > now + grace {
+            return ran + Span(timeout.0 - grace.0);
+        }
+        self.asked.store(now.0, Ordering::Relaxed);
+        self.mailbox.nudge();
+        now + grace
     }
 
     /// The lane has got a driver, or a new one.
@@ -233,9 +276,9 @@ impl Lanes {
         outstanding
     }
 
-    /// When the lane of a queue that has given up requests was last run, and its name. `None`: it is gone, or what its
-    /// driver has returned can be seen without it.
-    pub(super) fn unseen_since(&self, owner: Owner) -> Option<(Time, String)> {
+    /// When to look again at I/O that waits for a queue which has given up requests (now: the queue's lane is not run), and the
+    /// name of the lane. `None`: the lane is gone, or what its driver has returned can be seen without it.
+    pub(super) fn stalls_at(&self, now: Time, owner: Owner, timeout: Span) -> Option<(Time, String)> {
         let list = lock(&self.list);
         let mut open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
             Slot::Open(cell) if cell.owner == owner => Some((route, cell)),
@@ -243,7 +286,7 @@ impl Lanes {
         });
         let (route, cell) = open.next()?;
         let is_seen = cell.outstanding().is_some();
-        (!is_seen).then(|| (Time(cell.ran.load(Ordering::Relaxed)), cell.name(route)))
+        (!is_seen).then(|| (cell.fails_at(now, timeout), cell.name(route)))
     }
 
     /// Names of the lanes that hold up a barrier.

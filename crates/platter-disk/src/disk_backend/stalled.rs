@@ -33,12 +33,12 @@ impl Shared {
         let timeout = self.settings.queue.barrier_timeout;
         let (mut stalled, mut names): (Vec<Owner>, Vec<String>) = (Vec::new(), Vec::new());
         for owner in self.doubts.owners() {
-            let Some((ran, name)) = self.lanes.unseen_since(owner) else { continue };
-            if ran + timeout <= now {
+            let Some((at, name)) = self.lanes.stalls_at(now, owner, timeout) else { continue };
+            if at <= now {
                 stalled.push(owner);
                 names.push(name);
             } else {
-                control.look_by(ran + timeout);
+                control.look_by(at);
             }
         }
         let ranges = self.doubts.ranges_of(&stalled);

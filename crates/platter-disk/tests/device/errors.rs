@@ -6,7 +6,7 @@ use crate::kinds::elevators;
 use crate::memory::{aligned, bytes, fill};
 use crate::rig::{submit, write};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::Kind;
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_disk::device::Device;
 use std::sync::Arc;
 
@@ -18,26 +18,71 @@ fn with_elevators(test: impl Fn(&str, &Fake, &Device)) {
     }
 }
 
+/// What a disk, a file system or a network may report, and the kind that a program sees. Transient errors are tried again
+/// and not listed. The first rows are all errors of the Linux block layer (`blk_errors` in `block/blk-core.c`).
+const ERRNOS: [(i32, Kind); 46] = [
+    (libc::EOPNOTSUPP, Kind::Unsupported),
+    (libc::ETIMEDOUT, Kind::TimedOut),
+    (libc::ENOSPC, Kind::NoSpace),
+    (libc::ENOLINK, Kind::Io),
+    (libc::EREMOTEIO, Kind::Io),
+    (libc::EBADE, Kind::Io),
+    (libc::ENODATA, Kind::Io),
+    (libc::EILSEQ, Kind::Corrupt),
+    (libc::EBUSY, Kind::Io),
+    (libc::ENODEV, Kind::Gone),
+    (libc::ETIME, Kind::TimedOut),
+    (libc::EREMCHG, Kind::Io),
+    (libc::ETOOMANYREFS, Kind::Io),
+    (libc::EOVERFLOW, Kind::Io),
+    (libc::EINVAL, Kind::Misaligned),
+    (libc::EIO, Kind::Io),
+    // File systems, and block devices as files.
+    (libc::EPERM, Kind::ReadOnly),
+    (libc::EROFS, Kind::ReadOnly),
+    (libc::EACCES, Kind::Io),
+    (libc::ETXTBSY, Kind::Io),
+    (libc::EFBIG, Kind::NoSpace),
+    (libc::EDQUOT, Kind::NoSpace),
+    (libc::EBADMSG, Kind::Corrupt),
+    (libc::EUCLEAN, Kind::Io),
+    (libc::EHWPOISON, Kind::Corrupt),
+    (libc::ENXIO, Kind::Gone),
+    (libc::ENOMEDIUM, Kind::Gone),
+    (libc::EMEDIUMTYPE, Kind::Io),
+    (libc::ESTALE, Kind::Gone),
+    (libc::ENOTTY, Kind::Unsupported),
+    (libc::ENOSYS, Kind::Unsupported),
+    (524, Kind::Unsupported),
+    (libc::ENOBUFS, Kind::NoMemory),
+    (libc::EBADF, Kind::Contract),
+    (libc::EFAULT, Kind::Io),
+    (libc::ESPIPE, Kind::Io),
+    (libc::EDEADLK, Kind::Io),
+    (libc::ENOKEY, Kind::Io),
+    // Disks behind a network.
+    (libc::ENOTCONN, Kind::Gone),
+    (libc::ESHUTDOWN, Kind::Gone),
+    (libc::ECONNRESET, Kind::Io),
+    (libc::EPIPE, Kind::Io),
+    (libc::EHOSTUNREACH, Kind::Io),
+    (libc::ECONNREFUSED, Kind::Io),
+    (libc::EPROTO, Kind::Io),
+    (4095, Kind::Io),
+];
+
 #[test]
 fn what_the_disk_says_reaches_the_caller() {
     with_elevators(|name, fake, device| {
         for style in Style::ALL {
             let mut caller = style.caller(device);
-            for (errno, kind) in [
-                (libc::EIO, Kind::Io),
-                (libc::ENOSPC, Kind::NoSpace),
-                (libc::EDQUOT, Kind::NoSpace),
-                (libc::ENODEV, Kind::Gone),
-                (libc::ENXIO, Kind::Gone),
-                (libc::EROFS, Kind::ReadOnly),
-                (libc::EOPNOTSUPP, Kind::Unsupported),
-                (libc::EREMOTEIO, Kind::Io),
-            ] {
+            for (errno, kind) in ERRNOS {
                 fake.set_rule(move |_, _, _| Some(-i64::from(errno)));
                 for op in [Op::Read, Op::Write] {
                     let (result, memory) = caller.transfer(op, 4096, aligned(8192), Flags::NONE);
                     let fault = result.unwrap_err();
                     assert_eq!((fault.kind, i32::from(fault.errno)), (kind, errno), "{name} {style:?} {op}");
+                    assert_eq!(fault.errno(), errno, "the number that exports report");
                     assert!(memory.is_some(), "{name} {style:?}: the buffer comes back");
                 }
                 let fault = caller.operate(Op::Discard, 0, 4096).unwrap_err();
@@ -47,6 +92,38 @@ fn what_the_disk_says_reaches_the_caller() {
             assert_eq!(caller.write(4096, aligned(8192)).0, Ok(()), "{name}: it works again");
         }
     });
+}
+
+/// A kind that a layer found is reported to another process as an errno, and is the same kind there.
+#[test]
+fn a_kind_survives_as_an_errno() {
+    for kind in Kind::ALL {
+        let there = Fault::from_errno(Fault::new(kind, Stage::Layer).errno()).kind;
+        let same = match kind {
+            Kind::ZeroLength | Kind::BadSegments | Kind::OutOfRange => Kind::Misaligned,
+            // What only the library that found it can act on.
+            Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt | Kind::Stuck => Kind::Io,
+            Kind::LaneStalled => Kind::TimedOut,
+            kind => kind,
+        };
+        assert_eq!(there, same, "{kind:?}");
+    }
+}
+
+/// `verify` knows the block that differs; a disk that reports corrupt data does not say which it is. A disk that is
+/// read-only is not opened for writing by another call.
+#[test]
+fn hints_are_given_only_where_they_hold() {
+    let (fake, device) = Fake::open(Options::default());
+    for (errno, text) in [
+        (libc::EBADMSG, "what was read is not what was written (errno 74)"),
+        (libc::EILSEQ, "what was read is not what was written (errno 84)"),
+        (libc::EPERM, "the device is read-only (errno 1)"),
+    ] {
+        fake.set_rule(move |_, _, _| Some(-i64::from(errno)));
+        let error = device.read_at(&mut [0; 1024], 4096).unwrap_err().to_string();
+        assert_eq!(error, format!("fake: read of 1024 bytes at 4096: {text}"));
+    }
 }
 
 #[test]

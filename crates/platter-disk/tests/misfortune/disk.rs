@@ -16,6 +16,7 @@ use platter_disk::disk_backend::DiskSettings;
 use platter_elevators::by_name;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 
 pub(crate) const SIZE: u64 = 1 << 20;
 
@@ -75,6 +76,8 @@ pub(crate) struct Options {
     pub(crate) visible: bool,
     /// Channels hold bios back until they are polled.
     pub(crate) caller_plug: bool,
+    /// Whether a thread that waits in a channel's driver sleeps until the disk has completed something.
+    pub(crate) blocks: bool,
 }
 
 impl Default for Options {
@@ -86,6 +89,7 @@ impl Default for Options {
             simulated: true,
             visible: false,
             caller_plug: true,
+            blocks: false,
         }
     }
 }
@@ -95,6 +99,7 @@ pub(crate) struct Disk {
     changed: Condvar,
     clock: Arc<VirtualClock>,
     visible: bool,
+    blocks: bool,
 }
 
 impl Disk {
@@ -105,6 +110,7 @@ impl Disk {
             changed: Condvar::new(),
             clock: Arc::new(VirtualClock::new()),
             visible: options.visible,
+            blocks: options.blocks,
         });
         disk.clock.advance_to(Time(1024));
         let channels = Arc::clone(&disk);
@@ -308,6 +314,12 @@ impl Driver for Port {
         done.append(&mut self.wire.done.lock().unwrap());
     }
 
+    fn wait(&mut self, _now: Time, timeout: Option<Span>) {
+        let longest = timeout.map_or(Duration::MAX, |span| Duration::from_nanos(span.0));
+        let is_idle = |_: &mut State| self.disk.blocks && self.wire.done.lock().unwrap().is_empty();
+        drop(self.disk.changed.wait_timeout_while(self.disk.state(), longest, is_idle).unwrap());
+    }
+
     fn next_event(&self) -> Option<Time> {
         let ready = !self.wire.done.lock().unwrap().is_empty();
         ready.then(|| self.disk.clock.now())
@@ -383,6 +395,11 @@ impl Lane {
         for _ in 0..4 {
             self.channel.poll(&mut self.done);
         }
+    }
+
+    /// Sleeps until a bio completes.
+    pub(crate) fn wait(&mut self) {
+        self.channel.wait(&mut self.done, None);
     }
 
     pub(crate) fn is_done(&self, token: u64) -> bool {

@@ -88,6 +88,57 @@ fn a_lane_that_is_run_may_have_a_late_write_for_long() {
     }
 }
 
+/// A program that stops as a whole for longer, or whose disks have no event for longer, runs its lanes one after the other.
+#[test]
+fn lanes_that_are_all_run_again_after_long_are_not_stalled() {
+    let (disk, _device, mut one, mut two) = in_doubt_for_long(false);
+    two.send(write(0, 2, 2, Flags::NONE));
+    for _ in 0..3 {
+        disk.pass(Span::from_secs(3600));
+        two.send(read(4096, 3));
+        two.poll();
+        assert!(!two.is_done(2), "the first lane has had no chance to run");
+        one.poll();
+        two.poll();
+        assert!(!two.is_done(2));
+    }
+    disk.finish(0);
+    one.poll();
+    two.poll();
+    disk.finish_all();
+    two.poll();
+    assert_eq!((two.kind(2), disk.byte(0)), (None, 2));
+}
+
+/// The owner of a lane sleeps until the disk has something for it, so it need not be run for the doubt to end.
+#[test]
+fn a_lane_whose_owner_waits_for_its_disk_is_not_stalled() {
+    let timeout = Span::from_millis(200);
+    let queue = Settings { timeout: None, plug: None, barrier_timeout: timeout, ..Settings::default() };
+    let (disk, device) = Disk::open(Options { queue, simulated: false, blocks: true, ..Options::default() });
+    let lane = device.clone();
+    let (tell, told) = std::sync::mpsc::channel();
+    let owner = std::thread::spawn(move || {
+        let mut lane = Lane::open(&lane);
+        lane.send(read(65536, 2));
+        let mut late = write(0, 1, 1, Flags::NONE);
+        late.set_deadline(Some(lane.channel.now() + Span::from_millis(1)));
+        lane.send(late);
+        while !lane.is_done(1) {
+            lane.poll();
+        }
+        tell.send(()).unwrap();
+        lane.wait();
+        lane.kind(2)
+    });
+    told.recv().unwrap();
+    let options = IoOptions::timeout(Span(2 * timeout.0 + timeout.0 / 2));
+    let error = device.write_at_with(&[2; 4096], 0, options).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::InDoubt, "{error}");
+    disk.finish_all();
+    assert_eq!(owner.join().unwrap(), None);
+}
+
 /// The data of the first write arrives late, and data written after it was given up stays.
 #[test]
 fn another_lane_waits_for_what_it_would_overwrite() {

@@ -60,6 +60,8 @@ struct Lane {
     held: Vec<u64>,
     /// The first step at which it is polled again.
     neglected: u64,
+    /// Others have been polled since it was, and it was not.
+    left: bool,
     /// When it was last polled.
     polled: Time,
 }
@@ -335,6 +337,7 @@ impl<'a> Run<'a> {
                     && let Some(at) = open.lane(*channel)
                 {
                     open.lanes[at].neglected = step + steps;
+                    open.lanes[at].left = true;
                     self.cover.neglected += 1;
                 }
             }

@@ -220,23 +220,22 @@ pub mod error {
     pub const ESHUTDOWN: u32 = 108;
 }
 
-/// The errno of the protocol for one of Linux. Numbers that the protocol does not have become `EIO`; too large a file
-/// (`EFBIG`) and an exceeded quota (`EDQUOT`) become `ENOSPC`.
+/// The errno of the protocol for an error of a disk, a Linux errno.
+///
+/// The protocol has few numbers, and four of them say something about a request or about the server that an error of the
+/// disk does not: `EOVERFLOW`, `ENOTSUP`, `ESHUTDOWN`, and `EPERM` if it does not mean read-only. What the disk cannot do is
+/// `EINVAL`, a read-only disk (`EROFS`) `EPERM`, too large a file (`EFBIG`) and an exceeded quota (`EDQUOT`) are `ENOSPC`.
+/// All that the protocol has no number for is `EIO`.
 pub fn error_from_errno(errno: i32) -> u32 {
     const EROFS: u32 = 30;
     const EFBIG: u32 = 27;
+    const EOPNOTSUPP: u32 = 95;
     const EDQUOT: u32 = 122;
     match errno.unsigned_abs() {
-        EROFS => error::EPERM,
-        EFBIG | EDQUOT => error::ENOSPC,
-        known @ (error::EPERM
-        | error::EIO
-        | error::ENOMEM
-        | error::EINVAL
-        | error::ENOSPC
-        | error::EOVERFLOW
-        | error::ENOTSUP
-        | error::ESHUTDOWN) => known,
+        EROFS | error::EPERM => error::EPERM,
+        EFBIG | EDQUOT | error::ENOSPC => error::ENOSPC,
+        EOPNOTSUPP | error::EINVAL => error::EINVAL,
+        error::ENOMEM => error::ENOMEM,
         _ => error::EIO,
     }
 }
@@ -486,5 +485,9 @@ mod tests {
         assert_eq!(error_from_errno(30), error::EPERM);
         assert_eq!(error_from_errno(-28), error::ENOSPC);
         assert_eq!(error_from_errno(110), error::EIO);
+        assert_eq!(error_from_errno(12), error::ENOMEM);
+        assert_eq!(error_from_errno(95), error::EINVAL);
+        // ESHUTDOWN and EOVERFLOW of a disk are not those of the protocol.
+        assert_eq!((error_from_errno(108), error_from_errno(75)), (error::EIO, error::EIO));
     }
 }

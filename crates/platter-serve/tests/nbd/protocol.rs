@@ -43,6 +43,33 @@ fn every_command_works_over_both_kinds_of_sockets_and_replies() {
     }
 }
 
+/// Changes without data that end at the last byte, behind it, and where no number reaches.
+#[test]
+fn changes_without_data_end_at_the_last_byte() {
+    const SIZE: u64 = 1 << 20;
+    let fixture = serve(Device::ram(SIZE).unwrap());
+    for structured in [false, true] {
+        let mut client = attach(&fixture.unix, "disk", structured);
+        for kind in [command::TRIM, command::WRITE_ZEROES] {
+            client.write(SIZE - 1024, &[7; 1024]);
+            for (offset, length) in [
+                (SIZE - 512, 513),
+                (SIZE - 512, 1024),
+                (SIZE, 512),
+                (u64::MAX - 511, 512),
+                (u64::MAX - 511, 1024),
+            ] {
+                let number = client.call(kind, 0, offset, length, b"").error;
+                assert!([error::EINVAL, error::ENOSPC].contains(&number), "{kind} at {offset}: {number}");
+            }
+            assert_eq!(client.read(SIZE - 1024, 1024), [7; 1024], "{kind}: what was refused left a trace");
+            assert_eq!(client.call(kind, 0, SIZE - 512, 512, b"").error, 0);
+            assert_eq!(client.read(SIZE - 1024, 1024), [[7; 512], [0; 512]].concat(), "{kind}");
+        }
+        client.disconnect();
+    }
+}
+
 #[test]
 fn errors_do_not_end_the_connection_and_a_refused_payload_is_dropped() {
     let fixture = serve(Device::ram(1 << 20).unwrap());

@@ -202,7 +202,8 @@ impl SchedQueue {
     }
 
     /// Dismantles a request that may not start: withdrawn bios are dropped, bios that overlap a range in doubt are
-    /// held, and the others start next, each in a request of its own.
+    /// held, and the others start next, each in a request of its own. A soft barrier behind it, or in it, would be passed
+    /// by bios that are held, so these fail.
     pub(super) fn take_apart(&mut self, now: Time, index: u32) {
         self.tell_completed(now, index);
         let (dir, bios) = (self.table.at(index).op.dir(), self.table.at(index).bios);
@@ -213,12 +214,19 @@ impl SchedQueue {
             self.pool.put(dir);
         }
         self.counters.dismantled.add(1);
+        let is_soft = |&index: &u32| self.table.at(index).flags.contains(Flags::SOFT_BARRIER);
+        let keeps_place = [index].iter().chain(&self.ready).any(is_soft);
         for _ in 0..bios {
             let Some(mut bio) = self.table.pop_bio(index) else { break };
             if bio.flags().contains(Flags::ORPHAN) {
                 self.keep_spare(bio);
             } else if self.doubts.overlap(bio.pos(), bio.end()) {
-                self.doubts.held.push_back(bio);
+                if keeps_place && !defect::is_on(Defect::SoftBarrierPassed) {
+                    bio.fail(order::IN_DOUBT);
+                    self.finish(now, bio);
+                } else {
+                    self.doubts.held.push_back(bio);
+                }
             } else {
                 bio.add_flags(Flags::ALONE);
                 self.retries.push_back(bio);

@@ -61,6 +61,7 @@ impl Run<'_> {
             Op::WriteZeroes => device.write_zeroes(pos, live.count * SECTOR as u64),
         };
         self.world.end_call();
+        self.judged.called = Some(self.now());
         self.complete(token, By::Call, result.map_err(|error| error.fault), Some(memory.gather()))
     }
 

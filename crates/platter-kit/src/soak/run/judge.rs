@@ -28,10 +28,10 @@ pub(super) struct Judged {
     barrier_failed: Option<Time>,
     /// Whether an I/O has timed out since the disks were last idle.
     timed_out: bool,
-    /// Whether an I/O has timed out since the device was opened.
-    pub(super) doubted: bool,
     /// When a lane was last polled that had not been polled for long.
     neglected: Option<Time>,
+    /// When a synchronous call last ended.
+    pub(super) called: Option<Time>,
     /// The event at which the last barrier got its place in the order.
     pub(super) last_barrier: u64,
     /// I/Os that were held back by a barrier and failed with it, with the candidate barriers, whose failure the
@@ -151,7 +151,6 @@ impl Run<'_> {
     pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
         let event = self.event();
         self.judged.timed_out |= fault.kind == Kind::TimedOut;
-        self.judged.doubted |= fault.kind == Kind::TimedOut;
         if outcome == Outcome::InDoubt && live.op.changes() {
             let Live { op, sector, count, .. } = *live;
             self.judged.doubts.insert(token, Doubt { event, op, sector, count });
@@ -367,9 +366,9 @@ impl Run<'_> {
         live.is_barrier() && least.is_some_and(|least| self.now().since(live.submitted) >= least)
     }
 
-    /// A lane is polled that was last polled at `before`.
-    pub(super) fn note_poll(&mut self, before: Time) {
-        if self.is_long_ago(before) {
+    /// A lane is polled that was last polled at `before`. `left`: the program polled others and not this one.
+    pub(super) fn note_poll(&mut self, before: Time, left: bool) {
+        if self.is_long_ago(before) && (left || !self.is_plain()) {
             self.judged.neglected = Some(self.now());
         }
     }
@@ -385,9 +384,18 @@ impl Run<'_> {
     fn may_wait_for_owner(&self, live: &Live) -> bool {
         let Some(open) = &self.open else { return false };
         let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only);
-        let mut polled = open.lanes.iter().map(|lane| lane.polled).chain([open.futures_polled]);
-        let neglected = self.judged.neglected >= Some(live.submitted);
-        owner_only && self.may_be_in_doubt() && (neglected || polled.any(|at| self.is_long_ago(at)))
+        let strict = self.is_plain();
+        let left = open.lanes.iter().filter(|lane| lane.left || !strict).map(|lane| lane.polled);
+        let mut left = left.chain((!strict).then_some(open.futures_polled));
+        // Nothing is polled during a call.
+        let called = live.by == By::Call || self.judged.called >= Some(live.submitted);
+        let neglected = called || self.judged.neglected >= Some(live.submitted);
+        owner_only && self.may_be_in_doubt() && (neglected || left.any(|at| self.is_long_ago(at)))
+    }
+
+    /// Whether the program's lanes are those of a disk, so that polling one runs it.
+    fn is_plain(&self) -> bool {
+        matches!(self.stack().kind(), "disk")
     }
 
     fn may_time_out(&self, live: &Live) -> bool {

@@ -27,7 +27,7 @@ impl Run<'_> {
             channel.map_err(|error| Finding::setup(format!("no channel can be opened: {error}")))?;
         self.opened += 1;
         let polled = self.now();
-        let lane = Lane { id: self.opened, channel, held: Vec::new(), neglected: 0, polled };
+        let lane = Lane { id: self.opened, channel, held: Vec::new(), neglected: 0, left: false, polled };
         self.open.iter_mut().for_each(|open| open.lanes.truncate(8));
         if let Some(open) = &mut self.open
             && open.lanes.len() < 8
@@ -75,8 +75,9 @@ impl Run<'_> {
     fn poll_lane(&mut self, at: usize) -> Result<usize, Finding> {
         self.place_held(at);
         let (now, mut completed) = (self.now(), 0);
-        let before = self.with_lane(at, |lane| std::mem::replace(&mut lane.polled, now));
-        before.into_iter().for_each(|before| self.note_poll(before));
+        let before = self
+            .with_lane(at, |lane| (std::mem::replace(&mut lane.polled, now), std::mem::take(&mut lane.left)));
+        before.into_iter().for_each(|(before, left)| self.note_poll(before, left));
         for turn in 0..POLLS {
             let mut done = std::mem::take(&mut self.done);
             let Some(id) = self.with_lane(at, |lane| {
@@ -116,7 +117,7 @@ impl Run<'_> {
         if let Some(open) = &mut self.open {
             let before = std::mem::replace(&mut open.futures_polled, now);
             open.device.run_background();
-            self.note_poll(before);
+            self.note_poll(before, false);
         }
         let (mut at, mut completed) = (0, 0);
         let mut context = Context::from_waker(Waker::noop());

@@ -116,8 +116,7 @@ impl Run<'_> {
     /// Checks the order of commands around barriers since the device was opened.
     pub(super) fn look_for_order(&self) -> Result<(), Finding> {
         match self.order.lock().wrong() {
-            // A write that overlaps a range in doubt waits, and other writes may pass it.
-            Some((early, late)) if self.orders_commands() && !self.judged.dropped && !self.judged.doubted => {
+            Some((early, late)) if self.orders_commands() && !self.judged.dropped => {
                 let what = format!("write {late} reached the disk before {early}, which is before a barrier");
                 Err(Finding::new("passed", what))
             }

@@ -141,7 +141,6 @@ impl Run<'_> {
         self.look_at_elevators()?;
         self.look_for_order()?;
         self.order.clear();
-        self.judged.doubted = false;
         let Some(open) = self.open.take() else { return Ok(()) };
         let counts = open.device.counters();
         self.cover.merges += counts.back_merges + counts.front_merges + counts.request_merges;

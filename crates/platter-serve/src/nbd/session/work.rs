@@ -244,11 +244,7 @@ impl Session<'_> {
             let whole = device.error(fault, op, request.offset, u64::from(request.length), String::new());
             (self.log)(&Event::Failed(self.client, &whole.to_string()));
         }
-        let number = match error_from_errno(fault.errno()) {
-            // These have a meaning of their own in the protocol, which this is not.
-            error::ENOTSUP | error::EOVERFLOW => error::EINVAL,
-            number => number,
-        };
+        let number = error_from_errno(fault.errno());
         // The names of devices and files are not for clients.
         self.refuse(slot, request, number, Body::Bytes(fault.kind.to_string().into_bytes()));
     }

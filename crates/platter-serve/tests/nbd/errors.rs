@@ -1,0 +1,54 @@
+//! Errors of devices as clients see them.
+
+use crate::client::attach;
+use crate::{open, serve};
+use platter_remote::nbd::wire::{command, error};
+use rustix::io::Errno;
+
+/// The numbers of the protocol, and what disks report as them. `error` fails the I/O at once, so that transient errors are
+/// not tried again.
+const NUMBERS: [(u32, &[Errno]); 6] = [
+    (error::EPERM, &[Errno::PERM, Errno::ROFS]),
+    (error::ENOSPC, &[Errno::NOSPC, Errno::FBIG, Errno::DQUOT]),
+    (error::EINVAL, &[Errno::INVAL, Errno::OPNOTSUPP]),
+    (error::ENOMEM, &[Errno::NOMEM]),
+    (
+        error::EIO,
+        &[
+            Errno::IO,
+            Errno::NODATA,
+            Errno::NOLINK,
+            Errno::REMOTEIO,
+            Errno::BADE,
+            Errno::BADMSG,
+            Errno::ILSEQ,
+            Errno::TIMEDOUT,
+            Errno::TIME,
+            Errno::NODEV,
+            Errno::NXIO,
+            Errno::NOMEDIUM,
+            Errno::STALE,
+            Errno::BADF,
+            Errno::CANCELED,
+        ],
+    ),
+    // A disk whose transport is down, or that has no zone left: no server that shuts down, no read that is too long.
+    (error::EIO, &[Errno::SHUTDOWN, Errno::OVERFLOW]),
+];
+
+#[test]
+fn the_number_of_an_error_is_the_nearest_of_the_protocol() {
+    for (number, errnos) in NUMBERS {
+        for errno in errnos.iter().map(|errno| errno.raw_os_error()) {
+            let fixture = serve(open(&format!("error(errno={errno}, ram(1M))")));
+            for structured in [false, true] {
+                let mut client = attach(&fixture.unix, "disk", structured);
+                assert_eq!(client.call(command::READ, 0, 0, 512, b"").error, number, "errno {errno}");
+                assert_eq!(client.call(command::WRITE, 0, 0, 512, &[1; 512]).error, number, "errno {errno}");
+                assert_eq!(client.call(command::FLUSH, 0, 0, 0, b"").error, number, "errno {errno}");
+                assert_eq!(client.call(command::TRIM, 0, 0, 4096, b"").error, number, "errno {errno}");
+                client.disconnect();
+            }
+        }
+    }
+}
