@@ -9,14 +9,19 @@
 //! | [`Permits`], [`Event`] | bounds on what runs at once, and waiting for what others do, in order |
 //! | [`Pace`], [`Progress`], [`WorkTable`] | the rate of background work, its progress, and a pause, also as status and parameters |
 //! | [`Notices`] | events of the layer, for the watchers of its devices |
-//! | [`IoTable`], [`Lanes`], [`Line`] | the same for layers that are state machines of their own, such as the page cache |
+//! | [`Host`], [`Turns`], [`HostLane`], [`LaneTasks`] | what the frame itself stands on: lanes that share state behind one lock. The page cache uses it with a state machine in place of tasks |
+//! | [`Board`], [`Outlook`] | what threads see of that state without the lock, and the threads that come back for it |
+//! | [`IoTable`], [`Lanes`], [`Line`] | the I/Os, the wakers and the lines of waiters of such a layer |
 //!
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
 
+pub mod board;
 mod core;
 mod device;
 mod engine;
 mod frame;
+pub mod host;
+pub mod host_lane;
 pub mod ios;
 mod lane;
 pub mod lanes;
@@ -28,8 +33,11 @@ pub mod ranges;
 mod wait;
 
 pub use self::core::{Below, Io, Task, Transfer};
+pub use board::{Board, Outlook};
 pub use device::Stateful;
 pub use frame::Frame;
+pub use host::{Host, Turns};
+pub use host_lane::{HostLane, LaneBase, LaneTasks};
 pub use ios::IoTable;
 pub use lanes::{Lanes, Line};
 pub use layer::Layer;
