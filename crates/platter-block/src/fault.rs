@@ -260,13 +260,20 @@ pub struct Error {
     pub detail: String,
 }
 
+impl Error {
+    /// Whether an I/O failed, and not the opening of a device or a change of its settings. These have no range.
+    fn is_of_io(&self) -> bool {
+        self.op == Op::Flush || (self.offset, self.len) != (0, 0)
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: {} of {} bytes at {}: {}",
-            self.device, self.op, self.len, self.offset, self.fault.kind
-        )?;
+        write!(f, "{}: ", self.device)?;
+        if self.is_of_io() {
+            write!(f, "{} of {} bytes at {}: ", self.op, self.len, self.offset)?;
+        }
+        write!(f, "{}", self.fault.kind)?;
         if self.fault.errno != 0 {
             write!(f, " (errno {})", self.fault.errno)?;
         }

@@ -2,13 +2,13 @@
 
 use super::engine::{Ask, Engine};
 use super::handles::Handles;
-use super::lane::CacheLane;
+use super::lane::Tasks;
 use super::pages::PageTable;
-use super::shared::{NEVER, Shared};
+use super::shared::Shared;
 use super::tuning::{self, Tuning};
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
-use crate::sync::{Mutex, lock};
+use crate::sync::Mutex;
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
@@ -23,8 +23,9 @@ use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::status::Item;
 use platter_stack::LayerError;
+use platter_stack::kit::{Board, Host, HostLane, Turns};
 use platter_stack::reports::Reports;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 /// Assumed optimal I/O size of a device that reports none: on most devices larger transfers are hardly
@@ -81,11 +82,7 @@ impl Cache {
             simulated: below.clock().is_some(),
             through: settings.write == Write::Through,
             answers: !every_page && !exclusive,
-            due: AtomicU64::new(NEVER),
-            out: AtomicBool::new(false),
-            is_heard: AtomicBool::new(false),
-            wakers: Mutex::new(Vec::new()),
-            told: AtomicU64::new(NEVER),
+            board: Board::default(),
             broken: AtomicBool::new(false),
             reports: Reports::on(std::slice::from_ref(&below)),
             below,
@@ -133,7 +130,8 @@ impl Backend for Cache {
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let own = self.0.below.open_lane(lane_use)?;
-        match CacheLane::new(Arc::clone(&self.0), own, lane_use) {
+        let device = (self.0.geometry, &self.0.gate);
+        match HostLane::new(&self.0, own, device, lane_use, Tasks::default()) {
             Ok(lane) => Ok(Box::new(lane)),
             Err(fault) => Err(self.error(fault, Op::Read)),
         }
@@ -256,13 +254,6 @@ impl Cached for Cache {
 
 impl Worker for Cache {
     fn keep(&self, keeper: Arc<dyn Bell>) {
-        self.0.below.keep(Arc::clone(&keeper));
-        let mut wakers = lock(&self.0.wakers);
-        if self.0.told.load(Ordering::SeqCst) != NEVER {
-            // The owner of the bell that was told may be gone.
-            keeper.ring();
-        }
-        wakers.retain(|waker| waker.strong_count() > 0);
-        wakers.push(Arc::downgrade(&keeper));
+        self.0.board.keep(std::slice::from_ref(&self.0.below), keeper);
     }
 }

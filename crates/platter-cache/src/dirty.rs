@@ -22,7 +22,6 @@ pub(super) struct WriteBack {
 
 /// An entry in the order: the page, its sequence number, and when it became dirty. It is stale as soon as no
 /// version of the page has that number.
-/// has that number.
 pub(super) type Place = (u64, u32, Time);
 
 /// The dirty pages of a cache.
@@ -245,9 +244,32 @@ impl Dirty {
             return None;
         }
         let some = self.owed || !self.chosen.is_empty();
-        let over = (some || self.count - self.writing > self.rules.background) && !self.stalled;
-        let look = if over { now } else { self.next_look };
+        let over = some || self.count - self.writing > self.rules.background;
+        let look = match (over, self.stalled) {
+            (true, false) => now,
+            (true, true) => self.next_look,
+            (false, _) => self.needed_look(),
+        };
         Some(self.not_before.map_or(look, |at| look.max(at)))
+    }
+
+    /// The first look at which a page is old enough, if none becomes clean before. No thread wakes for those before it.
+    fn needed_look(&self) -> Time {
+        let oldest = self.tidied.front().or_else(|| self.ring.front());
+        oldest.map_or(self.next_look, |&(.., since)| self.look_from(since + self.rules.expire))
+    }
+
+    /// The first look that is not before a time.
+    fn look_from(&self, at: Time) -> Time {
+        let (ahead, interval) = (at.since(self.next_look).0, self.rules.interval.0.max(1));
+        self.next_look + Span(ahead.div_ceil(interval).saturating_mul(interval))
+    }
+
+    /// Passes over the looks for which no thread woke.
+    pub(super) fn skip_looks(&mut self, now: Time) {
+        if self.needed_look() > now {
+            self.next_look = self.look_from(now);
+        }
     }
 }
 
@@ -312,6 +334,32 @@ mod tests {
         let mut out = Vec::new();
         dirty.take(usize::MAX, &mut out, |(page, ..)| (page < 1000).then_some(true));
         assert_eq!(out.iter().map(|&(page, ..)| page).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn there_is_no_look_before_a_page_is_old_enough() {
+        let mut dirty = Dirty::new(RULES);
+        let seconds = |time: Option<Time>| time.map(|at| at.0 / 1_000_000_000);
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        assert_eq!(dirty.wakeup(at(0)), None);
+        dirty.add(1, at(2));
+        dirty.add(2, at(3));
+        assert_eq!(seconds(dirty.wakeup(at(3))), Some(32));
+        // The looks stay 5 s apart.
+        dirty.skip_looks(at(15));
+        assert_eq!((seconds(Some(dirty.next_look)), seconds(dirty.wakeup(at(15)))), (Some(17), Some(32)));
+        dirty.skip_looks(at(17));
+        assert_eq!(seconds(Some(dirty.next_look)), Some(17));
+        dirty.take(1, &mut Vec::new(), |_| Some(true));
+        assert_eq!(seconds(dirty.wakeup(at(32))), Some(37));
+        // A look that is late is not passed over.
+        dirty.skip_looks(at(40));
+        assert_eq!(seconds(Some(dirty.next_look)), Some(17));
+        // With too many dirty pages nothing waits for a look, unless none can be written.
+        (3..20).for_each(|page| _ = dirty.add(page, at(40)));
+        assert_eq!(seconds(dirty.wakeup(at(41))), Some(41));
+        dirty.stalled = true;
+        assert_eq!(seconds(dirty.wakeup(at(41))), Some(17));
     }
 
     #[test]

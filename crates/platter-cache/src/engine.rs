@@ -21,7 +21,7 @@ use platter_block::fault::{Fault, Kind};
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
-use platter_stack::kit::{Lanes, Line};
+use platter_stack::kit::{Lanes, Line, Outlook, Turns};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -147,22 +147,6 @@ impl Engine {
         }
     }
 
-    /// To be called when the lock was taken.
-    pub(super) fn enter(&mut self) {
-        (self.work, self.events, self.progress) = (0, false, false);
-    }
-
-    /// To be called before the lock is released: wakes the lanes whose tasks can continue.
-    pub(super) fn leave(&mut self, now: Time) {
-        self.totals.longest = self.totals.longest.max(self.work);
-        self.totals.work += u64::from(self.work);
-        self.grant(now);
-        self.pass_handles_on(now);
-        if self.shared_out > 0 {
-            self.lanes.appoint();
-        }
-    }
-
     /// Whether the work of this turn is used up, so that the rest must wait.
     pub(super) fn is_spent(&self) -> bool {
         self.work >= SPENT
@@ -224,26 +208,6 @@ impl Engine {
             self.shared_out += 1;
             self.lane.submit(now, bio);
         }
-    }
-
-    /// Runs the shared lane and processes completions, as many as one turn allows.
-    pub(super) fn run(&mut self, now: Time) {
-        if self.shared_out == 0 && self.away.is_empty() {
-            return;
-        }
-        self.lane.run(now);
-        let mut came = std::mem::take(&mut self.came);
-        self.lane.take_done(&mut came);
-        let mut bios = came.drain(..);
-        while !self.is_spent()
-            && let Some(bio) = bios.next()
-        {
-            self.shared_out -= 1;
-            self.came_back(now, bio);
-        }
-        let left: Vec<Bio> = bios.collect();
-        self.came = if left.is_empty() { came } else { left };
-        self.take_back(now);
     }
 
     /// Whether bios have come back that were not processed yet.
@@ -470,7 +434,7 @@ impl Engine {
     }
 
     /// When the cache should be run even if no caller does.
-    pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
+    fn wakeup(&self, now: Time) -> Option<Time> {
         if self.is_behind() || self.jobs.can_go_on {
             return Some(now);
         }
@@ -479,16 +443,85 @@ impl Engine {
         let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
         lane.into_iter().chain(self.pages.dirty.wakeup(now)).chain(self.holds.wakeup()).chain(lines).min()
     }
+}
 
-    /// Whether bios are in flight on the shared lane, or the device has memory of completed ones.
-    pub(super) fn is_out(&self) -> bool {
-        self.shared_out > 0 || !self.away.is_empty()
+impl Turns for Engine {
+    type Failure = Failure;
+
+    fn lanes(&self) -> &Lanes<Failure> {
+        &self.lanes
     }
 
-    /// Advances simulated time until the shared lane has completions.
-    pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
+    fn lanes_mut(&mut self) -> &mut Lanes<Failure> {
+        &mut self.lanes
+    }
+
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
+        each(self.lane.as_ref());
+    }
+
+    fn outlook(&self, now: Time) -> Outlook {
+        let due = self.wakeup(now);
+        let is_out = self.shared_out > 0 || !self.away.is_empty();
+        // Reads that no task waits for are collected by the next lane that is run. Dirty pages, and jobs done
+        // in pieces, need a thread that comes back at a certain time.
+        let thread = match (self.jobs.is_empty(), self.pages.dirty.count) {
+            (true, 0) => None,
+            (true, _) => Some(due.unwrap_or(Time(u64::MAX))),
+            (false, _) => Some(now),
+        };
+        Outlook { due, is_out, has_work: is_out || due.is_some(), thread }
+    }
+
+    fn is_out(&self) -> bool {
+        self.shared_out > 0
+    }
+
+    fn enter(&mut self) {
+        (self.work, self.events, self.progress) = (0, false, false);
+    }
+
+    fn leave(&mut self, now: Time) {
+        self.totals.longest = self.totals.longest.max(self.work);
+        self.totals.work += u64::from(self.work);
+        self.grant(now);
+        self.pass_handles_on(now);
+        if self.shared_out > 0 {
+            self.lanes.appoint();
+        }
+    }
+
+    fn has_progress(&self) -> bool {
+        self.progress
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.lane.unplug(now);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
         if self.shared_out > 0 {
             self.lane.wait(now, timeout);
         }
+    }
+
+    /// As many completions as one turn allows.
+    fn run(&mut self, now: Time) {
+        if self.shared_out == 0 && self.away.is_empty() {
+            return;
+        }
+        self.lane.run(now);
+        let mut came = std::mem::take(&mut self.came);
+        self.lane.take_done(&mut came);
+        let mut bios = came.drain(..);
+        while !self.is_spent()
+            && let Some(bio) = bios.next()
+        {
+            self.shared_out -= 1;
+            self.came_back(now, bio);
+        }
+        let left: Vec<Bio> = bios.collect();
+        self.came = if left.is_empty() { came } else { left };
+        self.take_back(now);
     }
 }

@@ -8,6 +8,7 @@ use crate::sync::lock;
 use platter_block::capability::Managed;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::status::Item;
+use platter_stack::kit::{Host, Turns};
 
 impl Managed for Shared {
     fn status(&self) -> Vec<Item> {

@@ -38,6 +38,7 @@ impl Engine {
             return;
         }
         let dirty = &mut self.pages.dirty;
+        dirty.skip_looks(now);
         let over = dirty.count > rules.background;
         let looks = now >= dirty.next_look || dirty.owed;
         if now >= dirty.next_look {

@@ -116,6 +116,8 @@ struct Failing {
 }
 
 impl Filter for Failing {
+    const KEEPS_PLACES: bool = true;
+
     fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
         let plan = &self.plan;
         let touches = bio.op() == Op::Flush || (bio.pos() < plan.range.1 && plan.range.0 < bio.end());

@@ -56,6 +56,12 @@ pub trait Filter: Clone + Send + Sync + 'static {
     /// from [`admits`](Filter::admits) on. Such a layer needs no gate and has almost no cost.
     const PASSES_IO: bool = false;
 
+    /// The filter sees I/O but holds none of it: lanes start bios as they come, and leave the order of barriers to the device
+    /// below, so that a disk may keep it by ordered tags. [`admits`](Filter::admits), [`release`](Filter::release) and
+    /// [`late`](Filter::late) are not called, and the time that [`start`](Filter::start) returns does not count. What follows a
+    /// barrier may start before the barrier has ended.
+    const KEEPS_PLACES: bool = false;
+
     /// The limits of the layer, where the device below has these. They may only be stricter.
     fn limits(&self, below: Limits) -> Limits {
         below

@@ -7,16 +7,25 @@
 //! | [`Buffer`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
 //! | [`Ranges`], [`RangeLocks`] | locks on ranges in O(log n), granted in order |
 //! | [`Permits`], [`Event`] | bounds on what runs at once, and waiting for what others do, in order |
-//! | [`Pace`], [`Progress`], [`WorkTable`] | the rate of background work, its progress, and a pause, also as status and parameters |
+//! | [`Below::copy`], [`Run`] | copies of data between devices below, for copy on write, merges and resyncs |
+//! | [`Pace`], [`Progress`], [`WorkTable`] | work in pieces: the rate of background work, its progress, and a pause, also as status and parameters |
+//! | [`Table`], [`write_copies`], [`read_copies`] | metadata on a device below that survives a power cut at any time: entries with checksums, and a record in two copies |
 //! | [`Notices`] | events of the layer, for the watchers of its devices |
-//! | [`IoTable`], [`Lanes`], [`Line`] | the same for layers that are state machines of their own, such as the page cache |
+//! | [`Host`], [`Turns`], [`HostLane`], [`LaneTasks`] | what the frame itself stands on: lanes that share state behind one lock. The page cache uses it with a state machine in place of tasks |
+//! | [`Board`], [`Outlook`] | what threads see of that state without the lock, and the threads that come back for it |
+//! | [`IoTable`], [`Lanes`], [`Line`] | the I/Os, the wakers and the lines of waiters of such a layer |
 //!
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
 
+pub mod board;
+mod copies;
+mod copy;
 mod core;
 mod device;
 mod engine;
 mod frame;
+pub mod host;
+pub mod host_lane;
 pub mod ios;
 mod lane;
 pub mod lanes;
@@ -25,11 +34,17 @@ mod memory;
 mod notices;
 mod pace;
 pub mod ranges;
+pub mod table;
 mod wait;
 
 pub use self::core::{Below, Io, Task, Transfer};
+pub use board::{Board, Outlook};
+pub use copies::{COPIES_BYTES, read_copies, write_copies};
+pub use copy::{CopyError, Run};
 pub use device::Stateful;
 pub use frame::Frame;
+pub use host::{Host, Turns};
+pub use host_lane::{HostLane, LaneBase, LaneTasks};
 pub use ios::IoTable;
 pub use lanes::{Lanes, Line};
 pub use layer::Layer;
@@ -37,4 +52,5 @@ pub use memory::{Buffer, xor};
 pub use notices::Notices;
 pub use pace::{Pace, Progress, WorkTable};
 pub use ranges::{Mode, RangeLocks};
+pub use table::{Table, TableError};
 pub use wait::{Event, Permit, Permits, RangeLock, Ranges};

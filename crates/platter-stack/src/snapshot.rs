@@ -9,10 +9,13 @@
 //! written at the flush. A merge copies a chunk, flushes the origin and clears the entry, durably, before anything else may
 //! change the chunk.
 
-use crate::kit::{Below, Buffer, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Task};
+use crate::kit::{
+    Below, Buffer, CopyError, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Run, Table, Task,
+    write_copies,
+};
 use crate::sync::{Mutex, MutexGuard, lock};
-use format::{COPIES, GROUP, HEADER, Status};
-use platter_block::bio::{Bio, Flags, Op};
+use format::Status;
+use platter_block::bio::{Bio, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{self, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
@@ -47,7 +50,7 @@ struct Cow {
     /// Chunks that are copied, against reads of them from the origin.
     ranges: Arc<Ranges>,
     copiers: Arc<Permits>,
-    /// A commit, or a write of the header, has ended.
+    /// The store says, or cannot say, that the snapshot is invalid.
     ended: Arc<Event>,
     merge: Arc<Pace>,
     notices: Notices,
@@ -62,6 +65,10 @@ fn failed(kind: Kind) -> Fault {
 impl Cow {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.state().table)
     }
 
     fn is_merging(&self) -> bool {
@@ -96,93 +103,25 @@ impl Cow {
     async fn preserve(&self, chunks: Range<u64>) -> Result<(), String> {
         let _permit = self.copiers.take().await;
         let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
-        let mut reads = Vec::new();
-        {
-            let mut state = self.state();
+        let mut copies = Vec::new();
+        for chunk in chunks {
+            let state = self.state();
             if !state.is_good() {
                 return Ok(());
             }
-            for chunk in chunks {
-                if state.kept.contains_key(&chunk) {
-                    continue;
-                }
-                let slot = state.take_slot().ok_or_else(|| "its store is full".to_string())?;
-                let bytes = state.bytes(chunk);
-                let buffer = Buffer::new((bytes.end - bytes.start) as usize);
-                reads.push((chunk, slot, self.below.read(ORIGIN, bytes.start, buffer)));
+            if !state.kept.contains_key(&chunk) {
+                let slot = state.table.take().ok_or_else(|| "its store is full".to_string())?;
+                copies.push((chunk, slot, state.run(chunk, slot)));
             }
         }
-        let mut writes = Vec::new();
-        for (chunk, slot, read) in reads {
-            let buffer = read.await.map_err(|fault| format!("its origin could not be read: {fault}"))?;
-            let place = self.state().header.data_pos(slot);
-            writes.push((chunk, slot, self.below.write(STORE, place, buffer, Flags::NONE)));
-        }
-        for (chunk, slot, write) in writes {
-            write.await.map_err(|fault| format!("its store could not be written: {fault}"))?;
-            self.state().keep(chunk, slot, false);
-        }
-        let committed = self.commit().await.map(|_| ());
+        let runs: Vec<Run> = copies.iter().map(|&(.., run)| run).collect();
+        self.below.copy(ORIGIN, STORE, &runs).await.map_err(|error| match error {
+            CopyError::Read(fault) => format!("its origin could not be read: {fault}"),
+            CopyError::Write(fault) => format!("its store could not be written: {fault}"),
+        })?;
+        copies.iter().for_each(|&(chunk, slot, _)| self.state().keep(chunk, slot, false));
+        let committed = self.table().commit().await.map(|_| ());
         committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))
-    }
-
-    /// Makes all changes of the table durable that were made before this call, and the data that they name. Returns whether
-    /// the store was flushed after the call; otherwise a commit that had begun was enough.
-    async fn commit(&self) -> Result<bool, Fault> {
-        let wanted = self.state().changes;
-        let mut flushed = false;
-        loop {
-            let (waits, is_done) = {
-                let state = self.state();
-                (state.committing, state.durable >= wanted)
-            };
-            match (is_done, waits) {
-                (true, _) => return Ok(flushed),
-                (false, true) => self.ended.wait().await,
-                (false, false) => {
-                    let status = self.write_table().await;
-                    self.state().committing = false;
-                    self.ended.happen();
-                    status?;
-                    flushed = true;
-                }
-            }
-        }
-    }
-
-    async fn write_table(&self) -> fault::Status {
-        let (dirty, changes, blocks, slots) = {
-            let mut state = self.state();
-            state.committing = true;
-            let dirty = std::mem::take(&mut state.dirty);
-            let block = |&index: &u64| {
-                let mut buffer = Buffer::new(GROUP as usize);
-                format::encode_group(&state.header, index, state.entries(index), buffer.bytes_mut());
-                (state.header.group_pos(index), buffer)
-            };
-            let blocks: Vec<(u64, Buffer)> = dirty.iter().map(block).collect();
-            let slots: Vec<u64> = dirty.iter().flat_map(|&index| state.slots(index)).collect();
-            (dirty, state.changes, blocks, slots)
-        };
-        let mut status = match defect::is_on(Defect::SnapshotTableFirst) {
-            true => Ok(()),
-            false => self.below.flush(STORE).await,
-        };
-        if status.is_ok() {
-            let writes: Vec<_> = blocks
-                .into_iter()
-                .map(|(pos, buffer)| self.below.write(STORE, pos, buffer, Flags::FUA))
-                .collect();
-            for write in writes {
-                status = status.and(write.await.map(|_| ()));
-            }
-        }
-        let mut state = self.state();
-        match status {
-            Ok(()) => state.committed(changes, &slots),
-            Err(_) => state.dirty.extend(dirty),
-        }
-        status
     }
 
     /// The snapshot is lost, but the origin goes on. Returns when the store says so as well, or cannot be written.
@@ -205,12 +144,7 @@ impl Cow {
             state.header.sequence += 1;
             state.header.encode()
         };
-        for pos in COPIES {
-            let mut buffer = Buffer::new(GROUP as usize);
-            buffer.bytes_mut()[..HEADER].copy_from_slice(&bytes);
-            self.below.write(STORE, pos, buffer, Flags::FUA).await?;
-        }
-        Ok(())
+        write_copies(&self.below, STORE, &bytes).await
     }
 
     /// A read of the snapshot, or any operation during a merge: each run of chunks where it is.
@@ -263,7 +197,7 @@ impl Cow {
             }
             self.fill(task, missing).await?;
         }
-        if task.is_durable() { self.commit().await.map(|_| ()) } else { Ok(()) }
+        if task.is_durable() { self.table().commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
@@ -271,7 +205,7 @@ impl Cow {
     async fn fill(&self, task: &Task, missing: Vec<(u64, Range<u64>, Range<u64>)>) -> fault::Status {
         let (mut status, mut reads, mut writes) = (Ok(()), Vec::new(), Vec::new());
         for (chunk, bytes, part) in missing {
-            let Some(slot) = self.state().take_slot() else {
+            let Some(slot) = self.state().table.take() else {
                 status = Err(failed(Kind::NoSpace));
                 break;
             };
@@ -300,7 +234,7 @@ impl Cow {
             match filled {
                 Ok(buffer) => writes.push((chunk, slot, task.write(STORE, place, buffer))),
                 Err(fault) => {
-                    self.state().free_slot(slot);
+                    self.table().give_back(slot);
                     status = status.and(Err(fault));
                 }
             }
@@ -309,7 +243,7 @@ impl Cow {
             match write.await {
                 Ok(_) => self.state().keep(chunk, slot, true),
                 Err(fault) => {
-                    self.state().free_slot(slot);
+                    self.table().give_back(slot);
                     status = status.and(Err(fault));
                 }
             }
@@ -320,24 +254,20 @@ impl Cow {
 
     /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.
     async fn mark_written(&self, chunk: u64) -> fault::Status {
-        if self.state().set_written(chunk) { self.commit().await.map(|_| ()) } else { Ok(()) }
+        if self.state().set_written(chunk) { self.table().commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Copies all chunks of the store to the origin.
     async fn merge(self: Arc<Self>) -> fault::Status {
         let chunk = self.state().header.chunk;
         let total = self.state().kept.len() as u64 * chunk;
-        self.merge.begin(total);
-        let mut status = Ok(());
-        while status.is_ok() {
-            let first = self.state().kept.keys().next().copied();
-            let Some(first) = first else { break };
-            let step = (COPY_BYTES / chunk).max(1);
-            let count = self.state().kept.range(first..first + step).count() as u64;
-            self.merge.next(count * chunk).await;
-            status = self.merge_section(first..first + step).await;
-            self.merge.advance(if status.is_ok() { count * chunk } else { 0 });
-        }
+        let next = || {
+            let state = self.state();
+            let first = *state.kept.keys().next()?;
+            let section = first..first + (COPY_BYTES / chunk).max(1);
+            Some((state.kept.range(section.clone()).count() as u64 * chunk, section))
+        };
+        let mut status = self.merge.run(total, next, |section| self.merge_section(section)).await;
         if status.is_ok() {
             status = self.save(Status::Merged).await;
         }
@@ -349,32 +279,24 @@ impl Cow {
     async fn merge_section(&self, chunks: Range<u64>) -> fault::Status {
         let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
         let kept: Vec<(u64, u64)> =
-            self.state().kept.range(chunks).map(|(&chunk, kept)| (chunk, kept.slot)).collect();
-        let mut reads = Vec::new();
-        for &(chunk, slot) in &kept {
-            let bytes = self.state().bytes(chunk);
-            let place = self.state().header.data_pos(slot);
-            let buffer = Buffer::new((bytes.end - bytes.start) as usize);
-            reads.push((bytes.start, self.below.read(STORE, place, buffer)));
-        }
-        let mut writes = Vec::new();
-        for (pos, read) in reads {
-            writes.push(self.below.write(ORIGIN, pos, read.await?, Flags::NONE));
-        }
-        for write in writes {
-            write.await?;
-        }
+            self.state().kept.range(chunks).map(|(&chunk, &slot)| (chunk, slot)).collect();
+        let back = |&(chunk, slot): &(u64, u64)| {
+            let Run { from, to, len } = self.state().run(chunk, slot);
+            Run { from: to, to: from, len }
+        };
+        let runs: Vec<Run> = kept.iter().map(back).collect();
+        self.below.copy(STORE, ORIGIN, &runs).await?;
         if !defect::is_on(Defect::SnapshotMergeUnflushed) {
             self.below.flush(ORIGIN).await?;
         }
-        let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.state().table[slot as usize]).collect();
-        kept.iter().for_each(|&(_, slot)| self.state().set(slot, 0));
-        let status = self.commit().await.map(|_| ());
+        let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.table().get(slot)).collect();
+        kept.iter().for_each(|&(_, slot)| self.table().set(slot, 0));
+        let status = self.table().commit().await.map(|_| ());
         for (&(chunk, slot), entry) in kept.iter().zip(before) {
             match status {
                 Ok(()) => drop(self.state().kept.remove(&chunk)),
                 // The store may say either: the chunk is the same in both places until it is changed.
-                Err(_) => self.state().set(slot, entry),
+                Err(_) => self.table().set(slot, entry),
             }
         }
         status
@@ -387,11 +309,10 @@ impl Layer for Cow {
             return None;
         }
         let state = self.state();
-        let is_kept = |chunk: u64| state.kept.get(&chunk).is_some_and(|kept| kept.durable);
         let may = bio.op() == Op::Read
             || matches!(state.health, Health::Failed(..))
             || defect::is_on(Defect::SnapshotOriginUnkept)
-            || state.chunks(bio.pos(), bio.len()).all(is_kept);
+            || state.chunks(bio.pos(), bio.len()).all(|chunk| state.has_durably(chunk));
         may.then_some((ORIGIN, bio.pos()))
     }
 
@@ -430,7 +351,7 @@ impl Layer for Cow {
             below.flush(ORIGIN).await?;
         }
         // A commit that had begun before may not cover what was written in place since.
-        let flushed = self.commit().await?;
+        let flushed = self.table().commit().await?;
         let joins = defect::is_on(Defect::SnapshotFlushJoins);
         if flushed || joins { Ok(()) } else { below.flush(STORE).await }
     }

@@ -23,7 +23,7 @@ fn tagged(device: &platter::Device) -> u64 {
     while done.len() < 5 {
         channel.wait(&mut done, None);
     }
-    assert!(done.iter().all(|bio| bio.status().is_ok()));
+    assert!(done.iter().all(|bio| bio.status().is_ok()) && channel.outstanding() == 0);
     let barrier = done.iter().position(|bio| bio.token() == 2);
     assert_eq!(barrier, Some(2), "it keeps its place");
     device.counters().barriers_tagged - before
@@ -41,6 +41,8 @@ fn the_order_is_switched_through_the_layers() {
         "partition(offset=1M, sim(man3367mp, elevator=noop))",
         "raid0(sim(man3367mp, elevator=noop))",
         "concat(sim(man3367mp, elevator=noop))",
+        "error(op=read, sim(man3367mp, elevator=noop))",
+        "error(op=read, partition(offset=1M, raid0(sim(man3367mp, elevator=noop))))",
         "delay(read=1ms, sim(man3367mp, elevator=noop))",
     ] {
         let device = open(spec);

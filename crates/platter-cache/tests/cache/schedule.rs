@@ -32,18 +32,21 @@ impl Rig {
         pages.into_iter().for_each(|page| self.device.write_at(&[1; 4096], page * 4096).unwrap());
     }
 
-    /// Lets time pass up to a given millisecond, and serves all wakeups.
-    fn pass_to(&mut self, millis: u64) {
+    /// Lets time pass up to a given millisecond, and serves all wakeups. Returns their number.
+    fn pass_to(&mut self, millis: u64) -> u32 {
         let until = Span::from_millis(millis).0;
+        let mut wakeups = 0;
         loop {
             self.channel.poll(&mut Vec::new());
             let due = self.channel.next_wakeup().filter(|at| at.0 <= until);
             let Some(at) = due else { break };
             let now = self.world.clock().now();
             self.world.clock().advance_to(at.max(now));
+            wakeups += 1;
         }
         self.world.clock().advance_to(platter_block::time::Time(until));
         self.channel.poll(&mut Vec::new());
+        wakeups
     }
 
     fn fact(&self, name: &str) -> u64 {
@@ -75,6 +78,23 @@ fn a_page_is_written_when_it_is_old_enough_and_looked_at() {
     assert_eq!(rig.written(), (1, 1));
     rig.pass_to(35_100);
     assert_eq!((rig.written(), rig.fact("dirty pages")), ((2, 2), 0));
+}
+
+/// However often ages are checked, a thread wakes only when a page may be old enough.
+#[test]
+fn nothing_wakes_for_pages_that_are_young() {
+    let settings = Settings { interval: Span::from_millis(1), ..rules(50, 60) };
+    let mut rig = Rig::new(&settings);
+    rig.write([7]);
+    rig.pass_to(10);
+    assert_eq!(rig.pass_to(29_999), 0);
+    rig.write([20]);
+    // A look, the start of the write-back, and its end.
+    let wakeups = rig.pass_to(59_000);
+    assert!((1..=3).contains(&wakeups), "{wakeups}");
+    assert_eq!((rig.written(), rig.fact("dirty pages")), ((1, 1), 1));
+    rig.device.flush().unwrap();
+    assert_eq!(rig.pass_to(200_000), 0, "nothing is dirty");
 }
 
 #[test]

@@ -184,6 +184,9 @@ fn the_order_of_barriers_is_shown_and_refused() {
     let array = json(&["info", &format!("raid0({disk}, {disk})")]);
     let of_layer = array[0]["facts"]["barriers"].as_str().unwrap();
     assert!(of_layer.starts_with("drain in this layer"), "{of_layer}");
-    fails_saying(3, &["info", "ram(1M, ordered=tag)"], &["takes no ordered tags", "leave that out"]);
+    // The error names device, parameter and what the device supports, and no I/O.
+    let refused =
+        ["ram: not supported by the device; ordered=tag: ", "takes no ordered tags", "only ordered=drain"];
+    fails_saying(3, &["info", "ram(1M, ordered=tag)"], &refused);
     fails_saying(2, &["info", "sim(man3367mp, ordered=tags)"], &["ordered", "drain", "tag"]);
 }

@@ -12,8 +12,9 @@ pub(super) fn check(disk: &dyn Disk, ordered: Ordered) -> Result<(), Error> {
         return Ok(());
     }
     let fault = Fault::new(Kind::Unsupported, Stage::Queue);
-    let detail = "the disk takes no ordered tags, as ordered=tag demands; leave that out, or use a simulated SCSI disk \
-                  with a queue of its own (queue=sptf) and without a bus, such as sim(man3367mp)"
+    let detail = "ordered=tag: the disk takes no ordered tags and supports only ordered=drain, the default; leave that \
+                  out, or use a simulated SCSI disk with a queue of its own (queue=sptf) and without a bus, such as \
+                  sim(man3367mp)"
         .to_string();
     Err(Error { fault, op: Op::Write, device: disk.name(), offset: 0, len: 0, detail })
 }

@@ -168,7 +168,7 @@ impl<F: Filter> Backend for Filtered<F> {
 
     fn facts(&self) -> Vec<Fact> {
         let below = self.below.facts();
-        let order = crate::order::drains(&below).filter(|_| !F::PASSES_IO);
+        let order = crate::order::drains(&below).filter(|_| !(F::PASSES_IO || F::KEEPS_PLACES));
         let own = self.facts.iter().cloned().chain(self.filter.facts());
         own.chain(order).chain(below).collect()
     }

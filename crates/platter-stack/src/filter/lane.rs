@@ -119,10 +119,15 @@ impl<F: Filter> FilterLane<F> {
         }
     }
 
-    fn flush_plug(&mut self) {
-        for bio in self.plug.drain(..) {
-            self.door.place(bio);
+    fn flush_plug(&mut self, now: Time) {
+        let mut plug = std::mem::take(&mut self.plug);
+        for bio in plug.drain(..) {
+            match F::KEEPS_PLACES {
+                true => self.start(now, bio),
+                false => self.door.place(bio),
+            }
         }
+        self.plug = plug;
     }
 
     /// Starts the bios that the filter admits. Returns whether any started.
@@ -176,7 +181,7 @@ impl<F: Filter> FilterLane<F> {
         let unseen = defect::is_on(Defect::FilterPassesUnseen) && self.shape.has_lost(&bio);
         let sound = allowed.is_ok() && !unseen;
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { allowed.map(|()| now) };
-        let time = due.unwrap_or(now);
+        let time = due.ok().filter(|_| !F::KEEPS_PLACES).unwrap_or(now);
         let deadline = bio.deadline().filter(|&deadline| deadline < time);
         let (out, times_out) = (due.is_ok(), deadline.is_some());
         self.slots[slot] =
@@ -242,10 +247,12 @@ impl<F: Filter> FilterLane<F> {
             bio.fail(Fault::new(Kind::TimedOut, Stage::Layer));
         }
         self.free.push(slot);
-        self.give_way();
-        match barrier {
-            true => self.door.complete_barrier(&mut bio),
-            false => self.door.complete(1),
+        if !F::KEEPS_PLACES {
+            self.give_way();
+            match barrier {
+                true => self.door.complete_barrier(&mut bio),
+                false => self.door.complete(1),
+            }
         }
         self.done.push(bio);
     }
@@ -265,7 +272,7 @@ impl<F: Filter> Lane for FilterLane<F> {
     }
 
     fn run(&mut self, now: Time) {
-        self.flush_plug();
+        self.flush_plug(now);
         loop {
             let started = self.admit(now);
             self.below.run(now);
@@ -306,7 +313,7 @@ impl<F: Filter> Lane for FilterLane<F> {
     }
 
     fn cancel(&mut self, now: Time, token: u64) {
-        self.flush_plug();
+        self.flush_plug(now);
         self.door.cancel(token);
         // A held bio can no longer be cancelled: the device has completed it.
         let concerned = self.slots.iter().enumerate().filter(|(_, slot)| slot.out && slot.token == token);
@@ -314,6 +321,7 @@ impl<F: Filter> Lane for FilterLane<F> {
     }
 
     fn is_idle(&self) -> bool {
-        self.plug.is_empty() && self.door.out() == 0 && !self.door.is_holding() && self.below.is_idle()
+        let is_free = self.free.len() == self.slots.len();
+        self.plug.is_empty() && is_free && !self.door.is_holding() && self.below.is_idle()
     }
 }

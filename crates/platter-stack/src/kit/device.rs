@@ -1,7 +1,8 @@
 //! The devices that show a stateful layer.
 
 use super::frame::Frame;
-use super::lane::StatefulLane;
+use super::host_lane::HostLane;
+use super::lane::Tasks;
 use super::layer::Layer;
 use crate::barrier_gate::BarrierGate;
 use crate::reports::Reports;
@@ -54,7 +55,8 @@ impl<L: Layer> Backend for Stateful<L> {
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let Some(first) = self.frame.devices.first() else { return Err(self.broken()) };
         let own = first.open_lane(lane_use)?;
-        let lane = StatefulLane::new(&self.frame, own, self.port, (self.geometry, &self.gate), lane_use);
+        let tasks = Tasks::new(self.port);
+        let lane = HostLane::new(&self.frame, own, (self.geometry, &self.gate), lane_use, tasks);
         lane.map(|lane| Box::new(lane) as Box<dyn Lane>).map_err(|_| self.broken())
     }
 

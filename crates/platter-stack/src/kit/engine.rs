@@ -1,7 +1,9 @@
 //! The shared state of a stateful layer: it runs the tasks, the layer's own lanes below, and gives bios back to their
 //! lanes. One lock protects it; whichever lane runs carries out what all tasks can do.
 
+use super::board::Outlook;
 use super::core::{Below, BoxFuture, NO_LANE, Task, TaskState};
+use super::host::Turns;
 use super::lanes::{LaneEntry, Lanes};
 use super::layer::Layer;
 use platter_block::bio::{Bio, Flags, Op};
@@ -15,30 +17,30 @@ use std::task::{Context, Poll, Waker};
 const SPENT: u32 = 256;
 
 /// A device below.
-pub(super) struct Device {
+struct Device {
     // Dropped first: this waits for the I/O that its driver has.
-    pub(super) lane: Box<dyn Lane>,
+    lane: Box<dyn Lane>,
     /// I/Os that it has.
-    pub(super) out: u32,
+    out: u32,
 }
 
 /// See the module.
-pub(super) struct Engine<L> {
-    pub(super) devices: Vec<Device>,
-    pub(super) layer: Arc<L>,
+pub struct Engine<L> {
+    devices: Vec<Device>,
+    layer: Arc<L>,
     pub(super) below: Below,
     futures: Vec<Option<BoxFuture>>,
     /// By lane: bios that have completed.
     boxes: Vec<Vec<Bio>>,
-    pub(super) lanes: Lanes<()>,
+    lanes: Lanes<()>,
     /// Tasks of the layer itself.
-    pub(super) own_tasks: u32,
+    own_tasks: u32,
     /// Bios that have not completed.
-    pub(super) bios: u32,
+    bios: u32,
     /// Work is left that only waits for the next turn.
-    pub(super) is_behind: bool,
+    is_behind: bool,
     /// Anything was done in this turn.
-    pub(super) progress: bool,
+    progress: bool,
     came: Vec<Bio>,
 }
 
@@ -99,7 +101,7 @@ impl<L: Layer> Engine<L> {
     }
 
     /// Does what can be done now: takes completions, lets tasks continue, submits I/O.
-    pub(super) fn run(&mut self, now: Time) {
+    pub(super) fn run_tasks(&mut self, now: Time) {
         self.below.core().now = now;
         self.is_behind = false;
         self.expire(now);
@@ -124,9 +126,6 @@ impl<L: Layer> Engine<L> {
                 break;
             }
             self.progress = true;
-        }
-        if self.is_out() {
-            self.lanes.appoint();
         }
     }
 
@@ -258,18 +257,9 @@ impl<L: Layer> Engine<L> {
         }
     }
 
-    /// Adds a lane. Returns its number.
-    pub(super) fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
-        let number = self.lanes.join(entry);
-        if self.boxes.len() <= number as usize {
-            self.boxes.resize_with(number as usize + 1, Vec::new);
-        }
-        number
-    }
-
     /// Gives up the bios of a lane that no device has, and removes the lane when it has no others. Returns whether it
     /// was removed.
-    pub(super) fn leave(&mut self, number: u32) -> bool {
+    pub(super) fn leave_lane(&mut self, number: u32) -> bool {
         let core = self.below.core();
         let is_its = |(_, task): &(u32, &TaskState)| task.lane == number && task.is_in_use();
         let its: Vec<(u32, bool)> =
@@ -294,18 +284,13 @@ impl<L: Layer> Engine<L> {
         out.append(&mut self.boxes[lane as usize]);
     }
 
-    /// Whether I/Os are in flight on the layer's own lanes.
-    pub(super) fn is_out(&self) -> bool {
-        self.devices.iter().any(|device| device.out > 0)
-    }
-
     /// Whether anything of the layer has not ended.
-    pub(super) fn has_work(&self) -> bool {
+    fn has_work(&self) -> bool {
         self.bios > 0 || self.own_tasks > 0 || self.is_out()
     }
 
     /// When the layer should be run even if nothing completes.
-    pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
+    fn wakeup(&self, now: Time) -> Option<Time> {
         let core = self.below.core();
         if self.is_behind || !core.ready.is_empty() || !core.staged.is_empty() {
             return Some(now);
@@ -317,9 +302,65 @@ impl<L: Layer> Engine<L> {
         let lanes = self.devices.iter().filter(runs).filter_map(|device| device.lane.next_wakeup());
         lanes.chain(timer).chain(deadline).min()
     }
+}
 
-    /// Advances simulated time, or sleeps, until one of the layer's own lanes has completions.
-    pub(super) fn wait(&mut self, now: Time, timeout: Option<Span>) {
+impl<L: Layer> Turns for Engine<L> {
+    type Failure = ();
+
+    fn lanes(&self) -> &Lanes<()> {
+        &self.lanes
+    }
+
+    fn lanes_mut(&mut self) -> &mut Lanes<()> {
+        &mut self.lanes
+    }
+
+    fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
+        let number = self.lanes.join(entry);
+        if self.boxes.len() <= number as usize {
+            self.boxes.resize_with(number as usize + 1, Vec::new);
+        }
+        number
+    }
+
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
+        self.devices.iter().for_each(|device| each(device.lane.as_ref()));
+    }
+
+    fn outlook(&self, now: Time) -> Outlook {
+        let due = self.wakeup(now);
+        // Work of the layer itself needs a thread, also to take what completes.
+        let thread = (self.own_tasks > 0).then(|| due.map_or(now, |at| at.min(now)));
+        Outlook { due, is_out: self.is_out(), has_work: self.has_work(), thread }
+    }
+
+    fn is_out(&self) -> bool {
+        self.devices.iter().any(|device| device.out > 0)
+    }
+
+    fn enter(&mut self) {
+        self.progress = false;
+    }
+
+    fn leave(&mut self, _now: Time) {
+        if self.is_out() {
+            self.lanes.appoint();
+        }
+    }
+
+    fn run(&mut self, now: Time) {
+        self.run_tasks(now);
+    }
+
+    fn has_progress(&self) -> bool {
+        self.progress
+    }
+
+    fn unplug(&mut self, now: Time) {
+        self.devices.iter_mut().for_each(|device| device.lane.unplug(now));
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
         let timer = self.wakeup(now).map(|at| at.since(now));
         let timeout = timeout.into_iter().chain(timer).min();
         if let Some(device) = self.devices.iter_mut().find(|device| device.out > 0) {

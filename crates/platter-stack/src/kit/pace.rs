@@ -7,6 +7,7 @@ use platter_block::fault::Status;
 use platter_block::params::{self, Param, ParamError, Unit};
 use platter_block::status::Item;
 use platter_block::time::{Span, Time};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -75,6 +76,26 @@ impl Pace {
     pub fn begin(&self, total: u64) {
         self.total.store(total, Ordering::Relaxed);
         *lock(&self.state) = (self.below.now(), None);
+    }
+
+    /// Carries out work in pieces until there is none left or one fails: `next` chooses a piece and says how many bytes it has,
+    /// and `carry_out` does it when the rate allows.
+    ///
+    /// # Errors
+    /// That of a piece. [`end`](Pace::end) is left to the caller, who may have something to do after the last piece.
+    pub async fn run<P, F: Future<Output = Status>>(
+        &self,
+        total: u64,
+        mut next: impl FnMut() -> Option<(u64, P)>,
+        mut carry_out: impl FnMut(P) -> F,
+    ) -> Status {
+        self.begin(total);
+        while let Some((bytes, piece)) = next() {
+            self.next(bytes).await;
+            carry_out(piece).await?;
+            self.advance(bytes);
+        }
+        Ok(())
     }
 
     /// Waits until the next `bytes` may be done: until the work is not paused, and the rate allows it.

@@ -1,26 +1,16 @@
 //! What a snapshot's store holds: a header in two copies, a table, and chunks.
 //!
-//! Slot `n` of the table names the chunk of the origin whose contents are in the `n`th chunk of the store. The table has
-//! blocks of 512 bytes, which a power cut leaves old or new, so a block is written again in place when an entry is added.
-//! Each block carries the number of its snapshot and a checksum. All blocks are written when a snapshot is made, so one that
-//! is not sound is damaged. They are read and written in groups of 4096 bytes, the largest logical block.
+//! Slot `n` of the table names the chunk of the origin whose contents are in the `n`th chunk of the store. The header is a
+//! record in two copies and the table a [`Table`] of the kit, numbered as the snapshot.
 
+use crate::kit::{COPIES_BYTES, Table};
 use std::ops::Range;
 
 const MAGIC: [u8; 8] = *b"PLTSNAP1";
 /// Bytes of an encoded header.
 pub(super) const HEADER: usize = 512;
-/// Where the copies of the header are.
-pub(super) const COPIES: [u64; 2] = [0, 4096];
-const TABLE: u64 = 8192;
-/// Bytes of a group of blocks.
-pub(super) const GROUP: u64 = 4096;
-const BLOCK: usize = 512;
-/// Bytes of a block of the table after its entries: number of the snapshot, index, CRC32C.
-const FOOTER: usize = 16;
-/// Entries of a block and of a group.
-const PER_BLOCK: usize = (BLOCK - FOOTER) / 8;
-pub(super) const PER_GROUP: u64 = PER_BLOCK as u64 * GROUP / BLOCK as u64;
+/// Where the table is.
+pub(super) const TABLE: u64 = COPIES_BYTES;
 const SAMPLES: usize = 32;
 /// Bytes of the origin that one sample covers.
 pub(super) const SAMPLE: u64 = 4096;
@@ -65,19 +55,9 @@ impl Header {
         self
     }
 
-    /// Groups of the table.
-    pub(super) fn groups(&self) -> u64 {
-        self.slots.div_ceil(PER_GROUP)
-    }
-
-    /// Where a group of the table is.
-    pub(super) fn group_pos(&self, index: u64) -> u64 {
-        TABLE + index * GROUP
-    }
-
     /// Where the chunk of a slot is.
     pub(super) fn data_pos(&self, slot: u64) -> u64 {
-        self.group_pos(self.groups()) + slot * self.chunk
+        TABLE + Table::bytes(self.slots) + slot * self.chunk
     }
 
     /// The parts of the origin that are sampled: its beginning, its end, where most file systems differ, and some between.
@@ -134,37 +114,4 @@ pub(super) fn entry(chunk: u64, written: bool) -> u64 {
 /// The chunk of an entry, and whether it was written through the view.
 pub(super) fn of_entry(entry: u64) -> Option<(u64, bool)> {
     Some(((entry & !WRITTEN).checked_sub(1)?, entry & WRITTEN != 0))
-}
-
-/// Writes the entries of a group of the table.
-pub(super) fn encode_group(header: &Header, index: u64, entries: &[u64], out: &mut [u8]) {
-    out.fill(0);
-    for (nth, block) in out.chunks_exact_mut(BLOCK).enumerate() {
-        let entries = entries.iter().skip(nth * PER_BLOCK).take(PER_BLOCK);
-        for (place, entry) in block.chunks_exact_mut(8).zip(entries) {
-            place.copy_from_slice(&entry.to_le_bytes());
-        }
-        let foot = BLOCK - FOOTER;
-        block[foot..foot + 8].copy_from_slice(&header.id.to_le_bytes());
-        let number = index * (GROUP / BLOCK as u64) + nth as u64;
-        block[foot + 8..foot + 12].copy_from_slice(&(number as u32).to_le_bytes());
-        let sum = crc32c::crc32c(&block[..foot + 12]);
-        block[foot + 12..].copy_from_slice(&sum.to_le_bytes());
-    }
-}
-
-/// Reads the entries of a group of the table.
-pub(super) fn decode_group(header: &Header, index: u64, bytes: &[u8]) -> Result<Vec<u64>, String> {
-    let mut entries = Vec::new();
-    for (nth, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
-        let foot = BLOCK - FOOTER;
-        let number = index * (GROUP / BLOCK as u64) + nth;
-        let tail = u64_at(block, foot + 8);
-        let sum = crc32c::crc32c(&block[..foot + 12]);
-        if u64_at(block, foot) != header.id || tail as u32 != number as u32 || (tail >> 32) as u32 != sum {
-            return Err(format!("block {number} of its table is damaged"));
-        }
-        entries.extend(block[..foot].chunks_exact(8).map(|word| u64_at(word, 0)));
-    }
-    Ok(entries)
 }

@@ -1,15 +1,18 @@
 //! Opens a snapshot: checks that the store is one, and is one of this origin, or makes it.
 
-use super::format::{self, COPIES, GROUP, Header, Status};
+use super::format::{Header, Status};
 use super::report::MERGE;
 use super::state::State;
 use super::{COPIERS, Cow, ORIGIN, STORE, failed};
-use crate::kit::{Below, Buffer, Event, Frame, Notices, Pace, Permits, Progress, Ranges, Stateful};
+use crate::kit::table::GROUP;
+use crate::kit::{
+    Below, Buffer, COPIES_BYTES, Event, Frame, Notices, Pace, Permits, Progress, Ranges, Stateful,
+    TableError, read_copies,
+};
 use crate::members;
 use crate::sync::Mutex;
 use crate::{LayerError, LayerType};
 use platter_block::backend::{Backend, Identity};
-use platter_block::bio::Flags;
 use platter_block::fault::{self, Fault, Kind};
 use platter_block::params::{Param, ParamError, Unit};
 use std::sync::Arc;
@@ -62,9 +65,6 @@ pub(crate) const MERGE_TYPE: LayerType = LayerType {
         Ok(merge.view)
     },
 };
-
-/// Groups of the table that are read or written at a time.
-const STEP: u64 = 256;
 
 /// What is done with the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ fn open(
     };
     let below = Below::default();
     let cow = Arc::new(Cow {
-        state: Mutex::new(State::new(header)),
+        state: Mutex::new(State::new(header, &below)),
         ranges: Ranges::new(&below),
         copiers: Permits::new(&below, COPIERS),
         ended: Event::new(&below),
@@ -283,14 +283,14 @@ impl Cow {
     }
 
     async fn load(&self, settings: Settings, view: View, store_size: u64) -> fault::Status {
-        if store_size < 4 * COPIES[1] {
-            return Err(
-                self.refuse(format!("the store has {store_size} bytes; it takes {} at least", 4 * COPIES[1]))
-            );
+        if store_size < 2 * COPIES_BYTES {
+            return Err(self.refuse(format!(
+                "the store has {store_size} bytes; it takes {} at least",
+                2 * COPIES_BYTES
+            )));
         }
-        let head = self.below.read(STORE, 0, Buffer::new(2 * COPIES[1] as usize)).await?;
-        let copies = COPIES.map(|pos| Header::decode(&head.bytes()[pos as usize..]));
-        let newest = copies.into_iter().flatten().max_by_key(|header| header.sequence);
+        let (head, newest) =
+            read_copies(&self.below, STORE, Header::decode, |header| header.sequence).await?;
         let is_blank = head.bytes().iter().all(|&byte| byte == 0);
         match (settings.create, newest) {
             (Create::Never, None) => Err(self.refuse("the store holds no snapshot".into())),
@@ -321,16 +321,10 @@ impl Cow {
         for nth in 0..header.samples.len() {
             header.samples[nth] = self.sample(&header, nth).await?;
         }
-        for first in (0..header.groups()).step_by(STEP as usize) {
-            let count = STEP.min(header.groups() - first);
-            let mut empty = Buffer::new((count * GROUP) as usize);
-            for (index, group) in (first..).zip(empty.bytes_mut().chunks_exact_mut(GROUP as usize)) {
-                format::encode_group(&header, index, &[], group);
-            }
-            self.below.write(STORE, header.group_pos(first), empty, Flags::NONE).await?;
-        }
+        *self.state() = State::new(header, &self.below);
+        let table = self.table();
+        table.make().await?;
         self.below.flush(STORE).await?;
-        *self.state() = State::new(header);
         self.save(Status::Valid).await
     }
 
@@ -340,7 +334,7 @@ impl Cow {
         let (device, place) = {
             let state = self.state();
             let kept = state.kept.get(&(range.start / header.chunk));
-            let in_store = kept.map(|kept| header.data_pos(kept.slot) + range.start % header.chunk);
+            let in_store = kept.map(|&slot| header.data_pos(slot) + range.start % header.chunk);
             in_store.map_or((ORIGIN, range.start), |place| (STORE, place))
         };
         let buffer = self.below.read(device, place, Buffer::new((range.end - range.start) as usize)).await?;
@@ -351,27 +345,17 @@ impl Cow {
     async fn resume(&self, header: Header, settings: Settings, view: View, store_size: u64) -> fault::Status {
         let own = self.state().header.clone();
         self.check(&own, &header, settings, view, store_size).map_err(|why| self.refuse(why))?;
-        *self.state() = State::new(header.clone());
-        for first in (0..header.groups()).step_by(STEP as usize) {
-            let count = STEP.min(header.groups() - first);
-            let buffer = Buffer::new((count * GROUP) as usize);
-            let buffer = self.below.read(STORE, header.group_pos(first), buffer).await?;
-            for (index, bytes) in (first..).zip(buffer.bytes().chunks_exact(GROUP as usize)) {
-                let entries = format::decode_group(&header, index, bytes);
-                let loaded = entries.and_then(|entries| self.state().load(index, &entries));
-                loaded.map_err(|why| self.refuse(why))?;
-            }
-        }
+        *self.state() = State::new(header.clone(), &self.below);
+        let table = self.table();
+        let entries = table.load().await.map_err(|error| match error {
+            TableError::Io(fault) => fault,
+            TableError::Damaged(block) => self.refuse(format!("block {block} of its table is damaged")),
+        })?;
+        self.state().load(entries).map_err(|why| self.refuse(why))?;
         // What was written, by the snapshot or by a merge, says nothing about the origin.
         if matches!(header.status, Status::Valid) {
             for nth in 0..header.samples.len() {
-                let is_written = {
-                    let state = self.state();
-                    let kept = state.kept.get(&(header.sample_pos(nth).start / header.chunk));
-                    kept.is_some_and(|kept| {
-                        format::of_entry(state.table[kept.slot as usize]).is_some_and(|entry| entry.1)
-                    })
-                };
+                let is_written = self.state().is_written(header.sample_pos(nth).start / header.chunk);
                 if !is_written && self.sample(&header, nth).await? != header.samples[nth] {
                     let at = header.sample_pos(nth).start;
                     return Err(self.refuse(format!(

@@ -1,0 +1,169 @@
+//! What threads that do not hold the lock of a layer see of its work, and the bells of threads that come back for it.
+
+use super::lanes::Lanes;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use platter_block::backend::Backend;
+use platter_block::lane::Bell;
+use platter_block::time::Time;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Weak};
+
+/// The value of a time that is not set.
+const NEVER: u64 = u64::MAX;
+
+/// The work of a layer at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// When the layer should be run even if nothing completes.
+    pub due: Option<Time>,
+    /// Devices have I/Os of the layer on its own lanes, or memory of them.
+    pub is_out: bool,
+    /// Anything of the layer has not ended.
+    pub has_work: bool,
+    /// When a thread must come back, although no bio waits for that; the end of time: when something completes.
+    pub thread: Option<Time>,
+}
+
+/// Publishes the [`Outlook`] of a layer whose state is behind a lock.
+pub struct Board {
+    due: AtomicU64,
+    out: AtomicBool,
+    works: AtomicBool,
+    /// A sleeping lane listens to the layer's own lanes; otherwise every lane that is run runs the layer too.
+    is_heard: AtomicBool,
+    /// Bells to ring when there is work to do. They belong to their owners.
+    wakers: Mutex<Vec<Weak<dyn Bell>>>,
+    /// The time for which they were last rung, or [`NEVER`].
+    told: AtomicU64,
+}
+
+impl Default for Board {
+    fn default() -> Board {
+        Board {
+            due: AtomicU64::new(NEVER),
+            out: AtomicBool::new(false),
+            works: AtomicBool::new(false),
+            is_heard: AtomicBool::new(false),
+            wakers: Mutex::default(),
+            told: AtomicU64::new(NEVER),
+        }
+    }
+}
+
+impl Board {
+    /// Whether a lane that is run should run the layer.
+    #[inline]
+    pub fn is_due(&self, now: Time) -> bool {
+        let unheard = self.is_out() && !self.is_heard.load(Ordering::SeqCst);
+        unheard || self.due.load(Ordering::SeqCst) <= now.0
+    }
+
+    /// When the layer should be run even if nothing completes.
+    #[inline]
+    pub fn wakeup(&self) -> Option<Time> {
+        let at = self.due.load(Ordering::SeqCst);
+        (at != NEVER).then_some(Time(at))
+    }
+
+    /// Whether devices have I/Os of the layer on its own lanes, or memory of them.
+    #[inline]
+    pub fn is_out(&self) -> bool {
+        self.out.load(Ordering::SeqCst)
+    }
+
+    /// Whether anything of the layer has not ended.
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        self.works.load(Ordering::SeqCst)
+    }
+
+    /// Registers a bell to ring when there is work to do here, or in the devices below.
+    pub fn keep(&self, below: &[Arc<dyn Backend>], keeper: Arc<dyn Bell>) {
+        below.iter().for_each(|below| below.keep(Arc::clone(&keeper)));
+        let mut wakers = lock(&self.wakers);
+        if self.told.load(Ordering::SeqCst) != NEVER {
+            // The owner of the bell that was told may be gone.
+            keeper.ring();
+        }
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&keeper));
+    }
+
+    /// To be called with the lock held, before it is released.
+    pub fn publish<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook) {
+        self.out.store(outlook.is_out, Ordering::SeqCst);
+        self.works.store(outlook.has_work, Ordering::SeqCst);
+        self.is_heard.store(lanes.is_heard(), Ordering::SeqCst);
+        self.due.store(outlook.due.map_or(NEVER, |at| at.0), Ordering::SeqCst);
+        if let Some(at) = outlook.due {
+            lanes.hasten(at);
+        }
+        self.tell(now, outlook.thread);
+    }
+
+    /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
+    fn tell(&self, now: Time, thread: Option<Time>) {
+        let told = self.told.load(Ordering::SeqCst);
+        match thread {
+            None => self.told.store(NEVER, Ordering::SeqCst),
+            Some(at) if at.0 < told => {
+                self.told.store(at.0, Ordering::SeqCst);
+                lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
+            }
+            // In this case a thread has checked and knows the next time.
+            Some(at) if told <= now.0 => self.told.store(at.0, Ordering::SeqCst),
+            Some(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[derive(Default)]
+    struct Rings(AtomicU32);
+
+    impl Bell for Rings {
+        fn ring(&self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_keeper_is_told_once_of_each_earlier_time() {
+        let (board, rings, lanes) = (Board::default(), Arc::new(Rings::default()), Lanes::<()>::default());
+        board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
+        let tell = |now: u64, thread: Option<u64>| {
+            let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
+            board.publish(Time(now), &lanes, outlook);
+            rings.0.swap(0, Ordering::SeqCst)
+        };
+        assert_eq!([tell(0, None), tell(0, Some(9)), tell(1, Some(9)), tell(1, Some(5))], [0, 1, 0, 1]);
+        // At that time it comes by itself, and learns of the next one.
+        assert_eq!([tell(5, Some(8)), tell(6, Some(7)), tell(6, None), tell(6, Some(9))], [0, 1, 0, 1]);
+        assert_eq!(
+            (board.wakeup(), board.is_due(Time(8)), board.is_due(Time(9))),
+            (Some(Time(9)), false, true)
+        );
+        // A keeper that comes later is told what the earlier ones know.
+        let late = Arc::new(Rings::default());
+        board.keep(&[], Arc::clone(&late) as Arc<dyn Bell>);
+        assert_eq!(late.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn every_lane_runs_a_layer_that_none_listens_to() {
+        let (board, mut lanes) = (Board::default(), Lanes::<()>::default());
+        let entry = super::super::lanes::LaneEntry::new(None);
+        let number = lanes.join(&entry);
+        let outlook = Outlook { is_out: true, has_work: true, ..Outlook::default() };
+        board.publish(Time(0), &lanes, outlook);
+        assert!(board.is_due(Time(0)) && board.is_out() && board.has_work());
+        lanes.sleep(number);
+        lanes.set_hears(true, None);
+        board.publish(Time(0), &lanes, outlook);
+        assert!(!board.is_due(Time(0)) && board.wakeup().is_none());
+    }
+}

@@ -1,0 +1,115 @@
+//! What a layer whose lanes share state gives its lanes: the state behind one lock, and turns of it.
+
+use super::board::{Board, Outlook};
+use super::lanes::{LaneEntry, Lanes};
+use crate::sync::MutexGuard;
+use platter_block::fault::Fault;
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+
+/// How long a lane or a layer that is dropped waits for devices that complete nothing.
+pub const PATIENCE: Span = Span::from_secs(30);
+
+/// The state of a layer that its lanes share, behind one lock: its own lanes below, and what bios wait for. Whichever
+/// lane takes the lock carries out what all of them can do.
+pub trait Turns: Send {
+    /// What a task is told about an I/O that failed.
+    type Failure;
+
+    /// The lanes of the layer.
+    fn lanes(&self) -> &Lanes<Self::Failure>;
+
+    /// The same.
+    fn lanes_mut(&mut self) -> &mut Lanes<Self::Failure>;
+
+    /// Adds a lane. Returns its number.
+    fn join(&mut self, entry: &Arc<LaneEntry>) -> u32 {
+        self.lanes_mut().join(entry)
+    }
+
+    /// Calls `each` with the layer's own lanes below.
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane));
+
+    /// The work that is left.
+    fn outlook(&self, now: Time) -> Outlook;
+
+    /// Whether I/Os are with the layer's own lanes.
+    fn is_out(&self) -> bool;
+
+    /// A turn begins: the lock has just been taken.
+    fn enter(&mut self);
+
+    /// A turn ends: wakes the lanes whose bios can continue.
+    fn leave(&mut self, now: Time);
+
+    /// Takes completions, and does what that allows.
+    fn run(&mut self, now: Time);
+
+    /// Whether anything was done in this turn.
+    fn has_progress(&self) -> bool;
+
+    /// A thread waits: the own lanes hold nothing back.
+    fn unplug(&mut self, now: Time);
+
+    /// Advances simulated time, or sleeps, until an own lane has completions.
+    fn wait(&mut self, now: Time, timeout: Option<Span>);
+}
+
+/// What the lanes of a layer share.
+pub trait Host: Send + Sync + 'static {
+    /// The state behind the lock.
+    type Engine: Turns;
+
+    /// Takes the lock, for a short time.
+    ///
+    /// # Errors
+    /// [`Kind::Broken`](platter_block::fault::Kind::Broken) after a panic.
+    fn engine(&self) -> Result<MutexGuard<'_, Self::Engine>, Fault>;
+
+    /// What is published of the state.
+    fn board(&self) -> &Board;
+
+    /// Whether time is virtual.
+    fn is_simulated(&self) -> bool;
+
+    /// The time of the devices below.
+    fn now(&self) -> Time;
+
+    /// Publishes the work that is left. To be called before the lock is released if that has changed.
+    fn publish(&self, now: Time, engine: &Self::Engine) {
+        self.board().publish(now, engine.lanes(), engine.outlook(now));
+    }
+
+    /// Ends a turn: wakes the lanes whose bios can continue, and publishes the work that is left.
+    fn leave(&self, now: Time, engine: &mut Self::Engine) {
+        engine.leave(now);
+        self.publish(now, engine);
+    }
+
+    /// Runs the layer on this thread, with the lock held, until `step` returns `true`. Returns `false` if nothing
+    /// happened for `patience` before.
+    fn run_until(
+        &self,
+        engine: &mut Self::Engine,
+        patience: Span,
+        mut step: impl FnMut(&mut Self::Engine, Time) -> bool,
+    ) -> bool {
+        let mut since = self.now();
+        loop {
+            let now = self.now();
+            engine.enter();
+            if step(engine, now) {
+                return true;
+            }
+            engine.unplug(now);
+            engine.run(now);
+            if engine.has_progress() {
+                since = now;
+            } else if now.since(since) >= patience {
+                return false;
+            }
+            engine.wait(now, Some(patience));
+        }
+    }
+}

@@ -1,0 +1,484 @@
+//! A lane of a layer whose lanes share state behind one lock.
+//!
+//! The lane keeps the plug and the door of the gate, takes the lock when there is something to do, and sleeps so that
+//! one thread listens to the layer's own lanes. What a bio of the layer is, and when it is over, the layer says
+//! ([`LaneTasks`]).
+
+use super::host::{Host, Turns};
+use super::lanes::LaneEntry;
+use crate::barrier_gate::{BARRIER, BarrierGate, Door};
+use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::lane::{Bell, Lane};
+use platter_block::segment::{Region, RegionId};
+use platter_block::time::{Span, Time};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a layer knows of the lane that its bios come through.
+pub struct LaneBase<H: Host> {
+    // Dropped first: this waits for the I/O that its driver has.
+    /// The lane's own lane to the first device below. Threads sleep in it.
+    pub own: Box<dyn Lane>,
+    /// Bios of the layer that are with it.
+    pub own_out: u32,
+    /// Bios that have come back from it.
+    pub came: Vec<Bio>,
+    /// What all lanes share.
+    pub host: Arc<H>,
+    /// The number of the lane in [`Lanes`](super::lanes::Lanes).
+    pub number: u32,
+    /// Each caller sleeps until its bios complete. So others rely on the lane to listen to the layer's own lanes.
+    pub sleeps: bool,
+    entry: Arc<LaneEntry>,
+    /// The lane listened to the layer's own lanes and was woken.
+    woke: bool,
+}
+
+impl<H: Host> LaneBase<H> {
+    /// Whether the lane was woken by others, or by completions on the layer's own lanes.
+    #[inline]
+    pub fn is_called(&self) -> bool {
+        self.woke || self.entry.kicked.load(Ordering::SeqCst)
+    }
+
+    /// The turn sees everything that the lane was woken for until now: a kick from here on means another turn. To be called
+    /// with the lock held, before the bios of the lane are advanced or taken.
+    pub fn has_seen(&mut self) {
+        self.woke = false;
+        self.entry.kicked.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The layer's part of its lanes: the bios that one lane has.
+pub trait LaneTasks: Send {
+    /// What all lanes share.
+    type Host: Host;
+
+    /// Takes a bio that is inside the device. Returns it if it is over already.
+    fn start(&mut self, base: &LaneBase<Self::Host>, bio: Bio) -> Option<Bio>;
+
+    /// The bios of the lane.
+    fn count(&self) -> usize;
+
+    /// Whether any of them is not over.
+    fn waits(&self) -> bool;
+
+    /// Whether a turn can advance a bio although nothing has happened.
+    fn is_due(&self, now: Time) -> bool;
+
+    /// When that is so.
+    fn next_wakeup(&self) -> Option<Time>;
+
+    /// Advances the bios as far as possible, with the lock held, and calls [`LaneBase::has_seen`]. Returns whether another
+    /// turn may advance more.
+    fn turn(&mut self, now: Time, base: &mut LaneBase<Self::Host>, engine: &mut EngineOf<Self>) -> bool;
+
+    /// Does what a turn has left to be done without the lock.
+    fn after_turn(&mut self, base: &LaneBase<Self::Host>) {
+        let _ = base;
+    }
+
+    /// Gives back the bios that are over.
+    fn take_over(&mut self, own_out: u32, give_back: impl FnMut(Bio));
+
+    /// Fails the bios: the shared state is broken.
+    fn fail(&mut self, fault: Fault);
+
+    /// Aborts bios as far as that is still possible, with the lock held.
+    fn cancel(&mut self, now: Time, number: u32, token: u64, engine: &mut EngineOf<Self>);
+
+    /// The lane is dropped: gives up what no device carries out, waits for the rest, and removes the lane.
+    fn end(&mut self, base: &mut LaneBase<Self::Host>);
+}
+
+/// The shared state of a layer, from its lanes.
+pub type EngineOf<T> = <<T as LaneTasks>::Host as Host>::Engine;
+
+/// See the module.
+pub struct HostLane<T: LaneTasks> {
+    base: LaneBase<T::Host>,
+    tasks: T,
+    geometry: Geometry,
+    /// The lane is also run for the layer's own work.
+    is_background: bool,
+    has_bell: bool,
+    door: Door,
+    /// The caller's plug.
+    plug: Vec<Bio>,
+    /// The engine lists the lane among those that sleep until their bios complete.
+    listed: bool,
+    /// A thread that sleeps on the lane's descriptors listens to the layer's own lanes.
+    is_listed_outside: Cell<bool>,
+    done: Vec<Bio>,
+    handles: Vec<i32>,
+}
+
+impl<T: LaneTasks> HostLane<T> {
+    /// A lane of a device with this geometry and gate, over a lane to the first device below.
+    ///
+    /// # Errors
+    /// The shared state is broken.
+    pub fn new(
+        host: &Arc<T::Host>,
+        own: Box<dyn Lane>,
+        (geometry, gate): (Geometry, &Arc<BarrierGate>),
+        lane_use: LaneUse,
+        tasks: T,
+    ) -> Result<HostLane<T>, Fault> {
+        let bell = own.bell();
+        let has_bell = bell.is_some();
+        let entry = LaneEntry::new(bell.clone());
+        let number = host.engine()?.join(&entry);
+        let sleeps = lane_use == LaneUse::Synchronous;
+        let (host, came) = (Arc::clone(host), Vec::new());
+        Ok(HostLane {
+            base: LaneBase { own, own_out: 0, came, host, number, sleeps, entry, woke: false },
+            tasks,
+            geometry,
+            is_background: lane_use == LaneUse::Shared,
+            has_bell,
+            door: Door::new(gate, bell),
+            plug: Vec::new(),
+            listed: false,
+            is_listed_outside: Cell::new(false),
+            done: Vec::new(),
+            handles: Vec::new(),
+        })
+    }
+
+    fn flush_plug(&mut self) {
+        if self.plug.is_empty() {
+            return;
+        }
+        let mut plug = std::mem::take(&mut self.plug);
+        let ordered = plug.iter().any(|bio| bio.flags().intersects(BARRIER));
+        if !ordered && self.door.pass(plug.len()) {
+            plug.drain(..).for_each(|bio| self.start(bio));
+        } else {
+            plug.drain(..).for_each(|bio| self.door.place(bio));
+        }
+        self.plug = plug;
+    }
+
+    /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
+    #[cold]
+    fn pass_door(&mut self, now: Time) {
+        while let Some(bio) = self.door.take_next() {
+            self.start(bio);
+        }
+        self.door.expire(now);
+        self.door.take_failed(&mut self.done);
+    }
+
+    fn start(&mut self, mut bio: Bio) {
+        let over = match check(&bio, &self.geometry) {
+            Ok(()) => self.tasks.start(&self.base, bio),
+            Err(fault) => {
+                bio.fail(fault);
+                Some(bio)
+            }
+        };
+        if let Some(bio) = over {
+            finish(&mut self.door, &mut self.done, bio);
+        }
+    }
+
+    /// Returns the bios that are over. Returns whether there were any.
+    fn give_back(&mut self) -> bool {
+        let before = self.done.len();
+        let (door, done) = (&mut self.door, &mut self.done);
+        self.tasks.take_over(self.base.own_out, |bio| finish(door, done, bio));
+        self.done.len() > before
+    }
+
+    /// Whether the engine has something to do for this lane.
+    fn is_needed(&self, now: Time) -> bool {
+        self.tasks.is_due(now) || !self.base.came.is_empty() || self.base.is_called()
+    }
+
+    /// Runs a turn of the engine. Returns whether another one may advance more.
+    fn turn(&mut self, now: Time) -> bool {
+        let host = Arc::clone(&self.base.host);
+        let mut engine = match host.engine() {
+            Ok(engine) => engine,
+            Err(fault) => return self.fail_all(fault),
+        };
+        engine.enter();
+        engine.lanes_mut().awake(self.base.number);
+        let more = self.tasks.turn(now, &mut self.base, &mut engine);
+        if !self.tasks.waits() {
+            self.unlist(&mut engine);
+        }
+        host.leave(now, &mut engine);
+        drop(engine);
+        self.tasks.after_turn(&self.base);
+        let finished = self.give_back();
+        more || (finished && self.door.is_holding())
+    }
+
+    /// Fails all bios: the engine is broken.
+    fn fail_all(&mut self, fault: Fault) -> bool {
+        self.listed = false;
+        self.base.has_seen();
+        self.base.own_out -= self.base.came.len() as u32;
+        self.base.came.clear();
+        self.tasks.fail(fault);
+        self.give_back() && self.door.is_holding()
+    }
+
+    /// Advances everything as far as possible. If the caller `waits` and only has its own lane to wait for, it submits to
+    /// that lane and sleeps in one call.
+    fn progress(&mut self, now: Time, waits: bool) {
+        self.flush_plug();
+        // The shared work is done only once, or the lane might never return.
+        let mut due = self.base.host.board().is_due(now);
+        loop {
+            if self.door.is_holding() {
+                self.pass_door(now);
+            }
+            // A cache below may have work of its own.
+            if self.base.own_out > 0 || !self.base.own.is_idle() {
+                self.base.own.run(now);
+                self.base.own.take_done(&mut self.base.came);
+            }
+            let before = self.base.own_out;
+            if !(std::mem::take(&mut due) || self.is_needed(now)) {
+                return;
+            }
+            let more = self.turn(now);
+            if waits && before == 0 && self.waits_for_own() {
+                return;
+            }
+            if !more && !self.is_needed(now) {
+                return;
+            }
+        }
+    }
+
+    /// Whether all there is to wait for is on the lane's own lane.
+    fn waits_for_own(&self) -> bool {
+        self.base.own_out > 0 && self.tasks.count() == 1 && self.done.is_empty() && !self.door.is_holding()
+    }
+
+    /// Blocks until something has changed.
+    fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        let wakeup = self.next_wakeup().map(|at| at.since(now));
+        let mut timeout = timeout.into_iter().chain(wakeup).min();
+        if self.base.host.is_simulated() {
+            return self.base.own.sleep(now, timeout, others);
+        }
+        let mut handles = std::mem::take(&mut self.handles);
+        handles.extend_from_slice(others);
+        let host = Arc::clone(&self.base.host);
+        let mut listens = false;
+        let heard = match host.engine() {
+            // The next run fails all bios.
+            Err(_) => false,
+            Ok(mut engine) => {
+                self.listed = self.base.sleeps && self.has_bell;
+                listens = !self.listed || engine.lanes_mut().sleep(self.base.number);
+                // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
+                let hears = !listens || hear(&*engine, &mut handles);
+                // Another thread may have scheduled an earlier wakeup since.
+                let due = engine.outlook(now).due;
+                timeout = timeout.into_iter().chain(due.map(|at| at.since(now))).min();
+                if self.listed && listens {
+                    engine.lanes_mut().set_hears(hears, timeout.map(|span| now + span));
+                }
+                host.publish(now, &engine);
+                hears || !engine.is_out()
+            }
+        };
+        // Completions that cannot be waited for are found by the next run.
+        if heard && !self.base.entry.kicked.load(Ordering::SeqCst) {
+            self.base.own.sleep(now, timeout, &handles);
+        }
+        handles.clear();
+        self.handles = handles;
+        self.base.woke = listens;
+        if self.tasks.count() == 0 {
+            // The lane may not be run again.
+            self.resign(now);
+        }
+    }
+
+    /// Removes the lane from the engine's list, because it will not sleep again or only in its own lane: others must not
+    /// rely on it to listen to the layer's own lanes.
+    fn unlist(&mut self, engine: &mut EngineOf<T>) {
+        if std::mem::take(&mut self.listed) {
+            engine.lanes_mut().wake(self.base.number);
+        }
+    }
+
+    /// As `unlist`, without the lock held.
+    fn resign(&mut self, now: Time) {
+        if !self.listed {
+            return;
+        }
+        let host = Arc::clone(&self.base.host);
+        if let Ok(mut engine) = host.engine() {
+            self.unlist(&mut engine);
+            engine.enter();
+            host.leave(now, &mut engine);
+        }
+    }
+}
+
+impl<T: LaneTasks> Lane for HostLane<T> {
+    #[inline]
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.plug.push(bio);
+    }
+
+    fn run(&mut self, now: Time) {
+        // Otherwise a completion would not be taken, and would wake the listening thread again and again.
+        self.base.woke |= self.is_listed_outside.take() && self.base.host.board().is_out();
+        self.progress(now, false);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        platter_block::queue::append(out, &mut self.done);
+    }
+
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn next_wakeup(&self) -> Option<Time> {
+        let runs = self.base.own_out > 0 || !self.base.own.is_idle();
+        let own = if runs { self.base.own.next_wakeup() } else { None };
+        // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
+        let now = (self.base.is_called() || self.door.is_ready()).then_some(Time(0));
+        let layer = [self.tasks.next_wakeup(), self.base.host.board().wakeup()];
+        [own, self.door.next_wakeup(), now].into_iter().chain(layer).flatten().min()
+    }
+
+    fn unplug(&mut self, now: Time) {
+        if self.base.own_out > 0 {
+            self.base.own.unplug(now);
+        }
+        if self.tasks.count() > 0
+            && let Ok(mut engine) = self.base.host.engine()
+        {
+            engine.unplug(now);
+        }
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.progress(now, true);
+        if self.has_done() {
+            return;
+        }
+        if self.waits_for_own() {
+            self.resign(now);
+            return self.base.own.wait(now, timeout);
+        }
+        self.sleep(now, timeout, &[]);
+    }
+
+    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        self.run(now);
+        self.unplug(now);
+        self.run(now);
+        if !self.has_done() {
+            self.sleep_on(now, timeout, others);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        self.base.own.bell()
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        let own = self.base.own.wait_handles(out);
+        self.is_listed_outside.set(true);
+        self.base.host.engine().is_ok_and(|engine| hear(&*engine, out)) && own
+    }
+
+    fn in_flight(&self) -> u32 {
+        // A lane that is run for the layer's own work counts that work too.
+        let counts = self.tasks.count() > 0 || (self.is_background && self.base.host.board().has_work());
+        let mut shared = 0;
+        if counts && let Ok(engine) = self.base.host.engine() {
+            engine.each_below(&mut |lane| shared += lane.in_flight());
+        }
+        self.base.own.in_flight() + shared
+    }
+
+    fn cancel(&mut self, now: Time, token: u64) {
+        self.flush_plug();
+        self.door.cancel(token);
+        self.door.take_failed(&mut self.done);
+        let host = Arc::clone(&self.base.host);
+        if let Ok(mut engine) = host.engine() {
+            engine.enter();
+            self.tasks.cancel(now, self.base.number, token, &mut engine);
+            host.leave(now, &mut engine);
+        }
+        self.give_back();
+    }
+
+    fn is_idle(&self) -> bool {
+        let idle = self.plug.is_empty() && self.tasks.count() == 0 && self.door.out() == 0;
+        let works = self.is_background && self.base.host.board().has_work();
+        idle && self.base.own.is_idle() && !self.door.is_holding() && !works
+    }
+
+    fn register(&mut self, region: &Region) {
+        self.base.own.register(region);
+    }
+
+    fn unregister(&mut self, region: RegionId) {
+        self.base.own.unregister(region);
+    }
+}
+
+impl<T: LaneTasks> Drop for HostLane<T> {
+    fn drop(&mut self) {
+        self.tasks.end(&mut self.base);
+    }
+}
+
+/// Returns a bio to its submitter.
+#[inline]
+fn finish(door: &mut Door, done: &mut Vec<Bio>, mut bio: Bio) {
+    match bio.flags().intersects(BARRIER) {
+        true => door.complete_barrier(&mut bio),
+        false => door.complete(1),
+    }
+    done.push(bio);
+}
+
+/// Adds the descriptors of all of a layer's own lanes. Every one is asked: a lane signals only lanes that have asked.
+fn hear(engine: &impl Turns, handles: &mut Vec<i32>) -> bool {
+    let mut heard = true;
+    engine.each_below(&mut |lane| heard &= lane.wait_handles(handles));
+    heard
+}
+
+/// Whether a bio has the range and the memory that a device of this geometry accepts.
+#[inline]
+fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
+    if bio.op() == Op::Flush {
+        return Ok(());
+    }
+    let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
+    let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
+    geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
+    let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
+    if bio.op().has_data() && bytes() != bio.len() {
+        return refuse(Kind::BadSegments);
+    }
+    if bio.op().changes() && geometry.features.read_only {
+        return refuse(Kind::ReadOnly);
+    }
+    // A layer may carry a bio out in parts.
+    if bio.flags().contains(Flags::ATOMIC) {
+        return refuse(Kind::Unsupported);
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! The lane of layers that share state behind one lock, over a state machine that counts its turns.
+
+use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::{Bio, Flags};
+use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_stack::barrier_gate::BarrierGate;
+use platter_stack::kit::{Board, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Turns};
+use platter_stack::sync::{Mutex, MutexGuard, lock_unbroken};
+use std::sync::Arc;
+
+/// A layer whose bios each take a number of turns.
+struct Steps {
+    lanes: Lanes<()>,
+    own: Box<dyn Lane>,
+    turns: u32,
+    /// Lanes that were removed.
+    left: Vec<u32>,
+}
+
+impl Turns for Steps {
+    type Failure = ();
+
+    fn lanes(&self) -> &Lanes<()> {
+        &self.lanes
+    }
+    fn lanes_mut(&mut self) -> &mut Lanes<()> {
+        &mut self.lanes
+    }
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
+        each(self.own.as_ref());
+    }
+    fn outlook(&self, _now: Time) -> Outlook {
+        Outlook::default()
+    }
+    fn is_out(&self) -> bool {
+        false
+    }
+    fn enter(&mut self) {
+        self.turns += 1;
+    }
+    fn leave(&mut self, _now: Time) {}
+    fn run(&mut self, _now: Time) {}
+    fn has_progress(&self) -> bool {
+        false
+    }
+    fn unplug(&mut self, now: Time) {
+        self.own.unplug(now);
+    }
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
+}
+
+struct Shared {
+    engine: Mutex<Steps>,
+    board: Board,
+}
+
+impl Host for Shared {
+    type Engine = Steps;
+
+    fn engine(&self) -> Result<MutexGuard<'_, Steps>, Fault> {
+        lock_unbroken(&self.engine).ok_or(Fault::new(Kind::Broken, Stage::Layer))
+    }
+    fn board(&self) -> &Board {
+        &self.board
+    }
+    fn is_simulated(&self) -> bool {
+        false
+    }
+    fn now(&self) -> Time {
+        Time(0)
+    }
+}
+
+/// Bios that end in the turn in which they are seen, and when a kick comes relative to that.
+#[derive(Default)]
+struct Bios {
+    bios: Vec<Bio>,
+    over: Vec<Bio>,
+    kick_before: bool,
+    kick_after: bool,
+}
+
+impl LaneTasks for Bios {
+    type Host = Shared;
+
+    fn start(&mut self, _base: &LaneBase<Shared>, bio: Bio) -> Option<Bio> {
+        self.bios.push(bio);
+        None
+    }
+    fn count(&self) -> usize {
+        self.bios.len() + self.over.len()
+    }
+    fn waits(&self) -> bool {
+        !self.bios.is_empty()
+    }
+    fn is_due(&self, _now: Time) -> bool {
+        !self.bios.is_empty()
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+    fn turn(&mut self, _now: Time, base: &mut LaneBase<Shared>, engine: &mut Steps) -> bool {
+        if std::mem::take(&mut self.kick_before) {
+            engine.lanes.kick(base.number);
+        }
+        base.has_seen();
+        if std::mem::take(&mut self.kick_after) {
+            engine.lanes.kick(base.number);
+        }
+        self.over.append(&mut self.bios);
+        false
+    }
+    fn take_over(&mut self, _own_out: u32, mut give_back: impl FnMut(Bio)) {
+        for mut bio in self.over.drain(..) {
+            if bio.status().is_ok() {
+                bio.advance(bio.len());
+            }
+            give_back(bio);
+        }
+    }
+    fn fail(&mut self, fault: Fault) {
+        for mut bio in self.bios.drain(..) {
+            bio.fail(fault);
+            self.over.push(bio);
+        }
+    }
+    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {}
+    fn end(&mut self, base: &mut LaneBase<Shared>) {
+        if let Ok(mut engine) = base.host.engine() {
+            engine.lanes.leave(base.number);
+            engine.left.push(base.number);
+        }
+    }
+}
+
+fn host(device: &Arc<dyn Backend>) -> Arc<Shared> {
+    let own = device.open_lane(LaneUse::Shared).unwrap();
+    let steps = Steps { lanes: Lanes::default(), own, turns: 0, left: Vec::new() };
+    Arc::new(Shared { engine: Mutex::new(steps), board: Board::default() })
+}
+
+fn open(host: &Arc<Shared>, device: &Arc<dyn Backend>, tasks: Bios) -> HostLane<Bios> {
+    let own = device.open_lane(LaneUse::Synchronous).unwrap();
+    let gate = Arc::new(BarrierGate::default());
+    HostLane::new(host, own, (device.geometry(), &gate), LaneUse::Synchronous, tasks).unwrap()
+}
+
+fn read(pos: u64) -> Bio {
+    Bio::read(pos, vec![0; 4096]).unwrap()
+}
+
+fn run(lane: &mut HostLane<Bios>, bio: Bio) -> Vec<Bio> {
+    lane.submit(Time(0), bio);
+    lane.run(Time(0));
+    let mut done = Vec::new();
+    lane.take_done(&mut done);
+    done
+}
+
+#[test]
+fn a_kick_that_a_turn_has_seen_causes_no_other_turn() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    let host = host(&device);
+    let turns = |kick_before, kick_after| {
+        let before = host.engine().unwrap().turns;
+        let mut lane = open(&host, &device, Bios { kick_before, kick_after, ..Bios::default() });
+        let done = run(&mut lane, read(0));
+        assert!(done.len() == 1 && done[0].status().is_ok() && lane.is_idle());
+        host.engine().unwrap().turns - before
+    };
+    assert_eq!([turns(false, false), turns(true, false), turns(false, true)], [1, 1, 2]);
+    assert_eq!(host.engine().unwrap().left.len(), 3, "each lane was removed");
+}
+
+#[test]
+fn what_the_layer_cannot_carry_out_needs_no_lock() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    let host = host(&device);
+    let mut lane = open(&host, &device, Bios::default());
+    let kinds = |done: Vec<Bio>| done[0].status().unwrap_err().kind;
+    assert_eq!(kinds(run(&mut lane, read(1 << 20))), Kind::OutOfRange);
+    let mut atomic = Bio::write(0, vec![0; 4096]).unwrap();
+    atomic.add_flags(Flags::ATOMIC);
+    assert_eq!(kinds(run(&mut lane, atomic)), Kind::Unsupported);
+    assert_eq!(host.engine().unwrap().turns, 0);
+}
+
+#[test]
+fn a_broken_layer_fails_what_it_is_given() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    let host = host(&device);
+    let mut lane = open(&host, &device, Bios::default());
+    let other = Arc::clone(&host);
+    let panicked = std::thread::spawn(move || {
+        let _engine = other.engine().unwrap();
+        panic!("the lock is held");
+    });
+    assert!(panicked.join().is_err());
+    let done = run(&mut lane, read(0));
+    assert_eq!(done[0].status().unwrap_err().kind, Kind::Broken);
+    assert!(lane.is_idle());
+}
