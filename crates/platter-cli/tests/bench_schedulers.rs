@@ -61,6 +61,26 @@ fn every_elevator_meets_every_mix_and_threads_change_nothing() {
 }
 
 #[test]
+fn a_preset_runs_the_elevators_of_its_kernel() {
+    let args = ["--on", "sim(ideal)", "--time", "20ms", "--mixes", "readers", "--preset"];
+    let elevators = |more: &[&str]| -> Vec<String> {
+        let report = json(&[&args[..], more].concat());
+        let rows = report["rows"].as_array().unwrap();
+        rows.iter().map(|row| row["elevator"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = ["noop", "deadline(batch_rule=contiguous)", "anticipatory(kernel=2.6.2)", "cfq-v1"];
+    assert_eq!(elevators(&["2.6.5"]), all);
+    assert_eq!(elevators(&["2.6.7", "--elevators", "anticipatory"]), ["anticipatory(kernel=2.6.7)"]);
+    for (more, told) in
+        [(&["2.6.5", "--elevators", "cfq"][..], "no preset of `cfq`"), (&["2.6.99"], "2.6.28")]
+    {
+        let output = run(&[&args[..], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains(told), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn the_examples_of_the_help_run() {
     let result = json(&["--elevators", "deadline,noop", "--mixes", "readers", "--time", "500ms"]);
     assert_eq!(result["rows"].as_array().unwrap().len(), 2);

@@ -18,6 +18,7 @@ mod cfq2;
 mod cfq3;
 mod kyber;
 mod linus;
+pub mod presets;
 #[cfg(test)]
 mod vectors;
 

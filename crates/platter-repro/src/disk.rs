@@ -4,6 +4,7 @@ use super::ReproError;
 use platter_block::driver::Geometry;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
+use platter_elevators::presets::{self, Preset};
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::{SimDisk, World};
 
@@ -30,19 +31,27 @@ pub(super) const SCSI: DiskPlan =
 /// Seed of all experiments: there is nothing to choose.
 pub(super) const SEED: u64 = 1;
 
-/// Opens the disk in a new world. Bios go to the queue one by one, as in 2.6 before 2.6.39.
-pub(super) fn open(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
-    open_with(plan, elevator, |_| ())
+/// Opens the disk in a new world, with an elevator as a kernel had it. Bios go to the queue one by one, as in 2.6 before 2.6.39.
+pub(super) fn open(
+    plan: DiskPlan,
+    kernel: &'static str,
+    elevator: &'static str,
+) -> Result<Device, ReproError> {
+    open_with(plan, (kernel, elevator), |_| ())
 }
 
 /// [`open`] for a file system of 2004, which does not flush the disk's own cache.
-pub(super) fn open_unflushed(plan: DiskPlan, elevator: &str) -> Result<Device, ReproError> {
-    open_with(plan, elevator, |geometry| geometry.features.write_cache = false)
+pub(super) fn open_unflushed(
+    plan: DiskPlan,
+    kernel: &'static str,
+    elevator: &'static str,
+) -> Result<Device, ReproError> {
+    open_with(plan, (kernel, elevator), |geometry| geometry.features.write_cache = false)
 }
 
 fn open_with(
     plan: DiskPlan,
-    elevator: &str,
+    (kernel, elevator): (&'static str, &'static str),
     change: impl FnOnce(&mut Geometry),
 ) -> Result<Device, ReproError> {
     let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
@@ -54,10 +63,32 @@ fn open_with(
     if !plan.plug {
         settings.queue.plug = None;
     }
-    let elevator = platter_elevators::by_name(elevator).map(|row| (row.make)());
+    let preset = presets::find(kernel, elevator).and_then(Preset::make);
+    let elevator = preset.ok_or(ReproError::NoPreset { kernel, elevator })?;
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
     change(&mut geometry);
-    Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, elevator)
+    Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, Some(elevator))
         .map_err(|error| ReproError::Processes(error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn param(kernel: &'static str, elevator: &'static str, name: &str) -> i64 {
+        let device = open(IDE, kernel, elevator).unwrap();
+        let params = device.elevator_params();
+        params.iter().find(|(param, _)| param.name == name).unwrap().1
+    }
+
+    #[test]
+    fn the_elevator_is_that_of_the_kernel() {
+        let rules = ["2.5.61", "2.6.5", "2.6.28"].map(|kernel| param(kernel, "deadline", "batch_rule"));
+        assert_eq!(rules, [0, 0, 1]);
+        let rules = ["2.6.5", "2.6.7", "2.6.16"].map(|kernel| param(kernel, "anticipatory", "rule"));
+        assert_eq!(rules, [1, 1, 2]);
+        let error = open(IDE, "2.4.25", "cfq").err().map(|error| error.to_string());
+        assert!(error.is_some_and(|error| error.contains("no elevator `cfq` of Linux 2.4.25")));
+    }
 }

@@ -98,6 +98,14 @@ pub enum ReproError {
     /// A disk is missing from the catalogue.
     #[error("there is no simulated disk `{0}`; see `platter sim list`")]
     NoDisk(&'static str),
+    /// A kernel has no such elevator.
+    #[error("the table of kernels has no elevator `{elevator}` of Linux {kernel}")]
+    NoPreset {
+        /// The kernel.
+        kernel: &'static str,
+        /// The elevator.
+        elevator: &'static str,
+    },
     /// A readahead policy is missing.
     #[error("there is no readahead policy `{0}`; see `platter list`")]
     NoPolicy(&'static str),

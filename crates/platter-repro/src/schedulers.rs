@@ -30,16 +30,17 @@ impl Results {
 }
 
 fn reproduce(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
-    let all = SCENES.iter().flat_map(|scene| scene.elevators.iter().map(move |elevator| (scene, *elevator)));
-    let cells: Vec<(&Scene, &'static str)> =
-        all.filter(|(_, name)| platter_elevators::by_name(name).is_some()).collect();
-    let outcomes = run_all(options, hooks, &cells, |(scene, elevator), cancel| {
-        let device = open(scene.disk, elevator)?;
+    let cells: Vec<(&Scene, scenes::Tested)> = SCENES
+        .iter()
+        .flat_map(|scene| scene.elevators.iter().map(move |elevator| (scene, *elevator)))
+        .collect();
+    let outcomes = run_all(options, hooks, &cells, |(scene, (kernel, elevator)), cancel| {
+        let device = open(scene.disk, kernel, elevator)?;
         let (processes, time) = scene.make(options.scale, device.size())?;
-        let outcome = run(&device, processes, &RunLimits { time: Some(time), cancel })?;
+        let outcome = run(&device, processes, &RunLimits { time: Some(time), cancel, sync_writes: false })?;
         if outcome.cancelled { Err(ReproError::Interrupted) } else { Ok(outcome) }
     })?;
-    let keys = cells.iter().map(|(scene, elevator)| (scene.id, *elevator));
+    let keys = cells.iter().map(|(scene, (_, elevator))| (scene.id, *elevator));
     let results = Results(keys.zip(outcomes).collect());
     Ok(Report {
         name: EXPERIMENT.name,
@@ -65,7 +66,9 @@ fn method(scale: u64) -> Vec<String> {
              dirty pages are those of docs/schedulers.md."
         ),
         "2.4 is the elevator linus, 2.5.61 deadline, Morton's CFQ (older than any release) cfq-v1, Axboe's with time \
-         slices cfq. Figures of a machine of 2003 are compared as ratios; the rules were fixed before the model was \
+         slices cfq; each has the parameters and rules of the kernel that was measured, with the slice, idle time and \
+         depth of Axboe's patch. Direct writes are asynchronous to elevators, as they were until 2004. The queue, its \
+         plug, merging and request pool are those of 2.6 for 2.4 too. Figures of a machine of 2003 are compared as ratios; the rules were fixed before the model was \
          asked."
             .to_owned(),
     ]

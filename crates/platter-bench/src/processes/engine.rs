@@ -18,6 +18,8 @@ pub struct RunLimits<'a> {
     pub time: Option<Span>,
     /// When it becomes true the run ends soon.
     pub cancel: &'a AtomicBool,
+    /// Whether direct writes are synchronous to elevators, as in late kernels.
+    pub sync_writes: bool,
 }
 
 /// The result of a run.
@@ -54,6 +56,7 @@ struct Engine<'a> {
     flights: Vec<Flight>,
     free: Vec<u32>,
     bios: Bios,
+    sync_writes: bool,
     /// Processes in the foreground that are not over.
     waited_for: usize,
 }
@@ -82,6 +85,7 @@ pub fn run(
         flights: Vec::new(),
         free: Vec::new(),
         bios: Bios::new(device.geometry().limits.memory_align),
+        sync_writes: limits.sync_writes,
         waited_for,
     };
     let until = limits.time.map_or(Time(u64::MAX), |time| start + time);
@@ -231,7 +235,7 @@ impl Engine<'_> {
         bio.set_ioprio(task.process.ioprio);
         if slot != WRITE_BACK {
             task.pending[usize::from(slot)] += 1;
-            if op == Op::Write {
+            if op == Op::Write && self.sync_writes {
                 // A process waits for this write; reads are always treated like that.
                 bio.add_flags(Flags::SYNC);
             }

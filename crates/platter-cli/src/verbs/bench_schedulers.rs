@@ -12,6 +12,7 @@ use platter_bench::schedulers::{self, MIXES, Mix, Options, Report, SchedulerErro
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_elevators::TABLE;
+use platter_elevators::presets::{self, Preset};
 use platter_sim::World;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +33,9 @@ pub(crate) struct Schedulers {
     /// Only these elevators [default: all]
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = parse_elevator)]
     elevators: Vec<&'static str>,
+    /// The elevators of this kernel, with its parameters: 2.6.5, 2.6.10-ts [default: those of all, with their own defaults]
+    #[arg(long, value_name = "KERNEL", value_parser = parse_preset)]
+    preset: Option<&'static str>,
     /// Only these mixes; those that write open the device for writing
     /// [default: all, on devices that are not simulated those that do not write]
     #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = parse_mix)]
@@ -56,6 +60,15 @@ fn parse_elevator(name: &str) -> Result<&'static str, String> {
     row.map(|row| row.name).ok_or_else(|| format!("unknown elevator; expected one of: {}", known()))
 }
 
+fn parse_preset(kernel: &str) -> Result<&'static str, String> {
+    if let Some(preset) = presets::of_kernel(kernel).next() {
+        return Ok(preset.kernel);
+    }
+    let mut known: Vec<&str> = presets::PRESETS.iter().map(|preset| preset.kernel).collect();
+    known.dedup();
+    Err(format!("unknown kernel; expected one of: {}", known.join(", ")))
+}
+
 fn parse_mix(name: &str) -> Result<&'static str, String> {
     let known = || MIXES.iter().map(|mix| mix.name).collect::<Vec<_>>().join(", ");
     let mix = schedulers::by_name(name);
@@ -71,6 +84,7 @@ fn after_help() -> String {
     }
     help + "\nExamples:\n  platter bench schedulers --time 2s\n  \
             platter bench schedulers --elevators deadline,noop --mixes readers --time 5s --json\n  \
+            platter bench schedulers --preset 2.6.5\n  \
             platter bench schedulers --on /dev/sdb --report schedulers.html\n  \
             platter bench schedulers --on 'file(disk.img, create=1G)' --mixes reader-writer\n\n\
             On a simulated device the same seed gives the same table. On other devices the cells run one after the \
@@ -113,7 +127,6 @@ impl Schedulers {
             true => !(real && mix.writes),
             false => self.mixes.contains(&mix.name),
         };
-        let all = |names: &[&'static str]| names.iter().map(|name| (*name).to_owned()).collect();
         let time = self.time.unwrap_or(Duration::from_secs(if real { 2 } else { 20 }));
         let time = u64::try_from(time.as_nanos()).ok().filter(|ns| *ns > 0);
         let Some(time) = time else {
@@ -123,15 +136,29 @@ impl Schedulers {
         };
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Options {
-            elevators: match self.elevators.is_empty() {
-                true => TABLE.iter().map(|row| row.name.to_owned()).collect(),
-                false => all(&self.elevators),
-            },
+            elevators: self.wanted()?,
             mixes: MIXES.iter().filter(wanted).collect(),
             time: Span(time),
             seed: self.seed,
             threads: self.threads.unwrap_or_else(processors),
         })
+    }
+
+    /// The elevators of the cells as in device specs.
+    fn wanted(&self) -> Result<Vec<String>, CliError> {
+        let Some(kernel) = self.preset else {
+            let all = || TABLE.iter().map(|row| row.name);
+            let known = self.elevators.is_empty().then(all).into_iter().flatten();
+            return Ok(known.chain(self.elevators.iter().copied()).map(str::to_owned).collect());
+        };
+        if self.elevators.is_empty() {
+            return Ok(presets::of_kernel(kernel).map(Preset::spec).collect());
+        }
+        let find = |&name: &&'static str| {
+            let preset = presets::find(kernel, name).map(Preset::spec);
+            preset.ok_or_else(|| CliError::usage(format!("Linux {kernel} has no preset of `{name}`")))
+        };
+        self.elevators.iter().map(find).collect()
     }
 
     /// Whether all devices in the spec are simulated, which decides which mixes run without being named.

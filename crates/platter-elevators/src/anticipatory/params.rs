@@ -18,14 +18,15 @@ pub(super) const FIFO_EXPIRE: [usize; 2] = [READ_EXPIRE, WRITE_EXPIRE];
 pub(super) const BATCH_EXPIRE: [usize; 2] = [READ_BATCH_EXPIRE, WRITE_BATCH_EXPIRE];
 
 /// The kernels' values of the rows from `RULE` to `ANTIC_EXPIRE`.
-pub(super) const PRESETS: [[i64; 6]; 3] = [
+pub(super) const PRESETS: [[i64; 6]; 4] = [
     [Rule::V2_6_0 as i64, 50, 200, 200, 50, 6],
     [Rule::V2_6_2 as i64, 125, 250, 250, 62, 6],
+    [Rule::V2_6_2 as i64, 125, 250, 500, 125, 6],
     [Rule::V2_6_16 as i64, 125, 250, 500, 125, 6],
 ];
 
 /// Index of the last preset.
-const DEFAULT: usize = 2;
+const DEFAULT: usize = 3;
 
 const fn millis(name: &'static str, row: usize, help: &'static str) -> Param {
     Param::number(name, Unit::Millis, PRESETS[DEFAULT][row - RULE], (0, i32::MAX as i64), help)
@@ -35,7 +36,7 @@ pub(super) static PARAMS: [Param; 8] = {
     let mut all = [Param::number("", Unit::Count, 0, (0, 0), ""); 8];
     all[KERNEL] = Param::word(
         "kernel",
-        &["2.6.0", "2.6.2", "2.6.7"],
+        &["2.6.0", "2.6.2", "2.6.7", "2.6.16"],
         DEFAULT,
         "sets the rule and all times to a kernel's values",
     );

@@ -151,7 +151,8 @@ fn kernels_set_what_they_had() {
     let table = [
         ("2.6.0", 0,  50, 200, 200,  50, 6, 5),
         ("2.6.2", 1, 125, 250, 250,  62, 6, 6),
-        ("2.6.7", 2, 125, 250, 500, 125, 6, 12),
+        ("2.6.7", 1, 125, 250, 500, 125, 6, 12),
+        ("2.6.16", 2, 125, 250, 500, 125, 6, 12),
     ];
     let mut elevator = Anticipatory::default();
     assert_eq!((elevator.rule(), elevator.batch.writes), (Rule::V2_6_16, 12));

@@ -98,12 +98,16 @@ fn flash(scale: u64) -> Vec<Read> {
     Workload { pattern: Pattern::Random, count: (32_000 / scale).max(4000), ..base }.reads()
 }
 
+/// Readahead policies of all kernels are compared over the elevators of one.
+const KERNEL: &str = "2.6.16";
+
 impl On {
     fn open(self) -> Result<Device, ReproError> {
         match self {
-            On::Ide => open(IDE, "anticipatory"),
+            On::Ide => open(IDE, KERNEL, "anticipatory"),
             On::Flash => {
-                open(DiskPlan { disk: "sata_ssd", depth: 32, plug: true, max_transfer: 512 << 10 }, "noop")
+                let plan = DiskPlan { disk: "sata_ssd", depth: 32, plug: true, max_transfer: 512 << 10 };
+                open(plan, KERNEL, "noop")
             }
             On::Server => {
                 let ideal = Ideal { size: 1 << 40, latency: Span::ZERO, depth: 64, write_cache: false };

@@ -15,7 +15,8 @@ pub(super) struct Scene {
     /// For tables.
     pub(super) title: &'static str,
     pub(super) disk: DiskPlan,
-    pub(super) elevators: &'static [&'static str],
+    /// The elevators, each with the kernel that had it.
+    pub(super) elevators: &'static [Tested],
     kind: Kind,
 }
 
@@ -48,15 +49,15 @@ const WINDOW: u64 = 128 << 10;
 const KERNEL: u64 = 12_000;
 const PER_DIRECTORY: u64 = 20;
 
-const MORTONS: &[&str] = &["linus", "deadline", "cfq-v1", "anticipatory"];
-const AXBOES: &[&str] = &["deadline", "anticipatory", "cfq"];
+/// A kernel and one of its elevators.
+pub(super) type Tested = (&'static str, &'static str);
 
-const fn on_ide(
-    id: &'static str,
-    title: &'static str,
-    elevators: &'static [&'static str],
-    kind: Kind,
-) -> Scene {
+/// 2.4.21-pre4 has the elevator of 2.4.20.
+const MORTONS: &[Tested] =
+    &[("2.4.20", "linus"), ("2.5.61", "deadline"), ("2.5.61", "cfq-v1"), ("2.5.61", "anticipatory")];
+const AXBOES: &[Tested] = &[("2.6.10-ts", "deadline"), ("2.6.10-ts", "anticipatory"), ("2.6.10-ts", "cfq")];
+
+const fn on_ide(id: &'static str, title: &'static str, elevators: &'static [Tested], kind: Kind) -> Scene {
     Scene { id, title, disk: IDE, elevators, kind }
 }
 
@@ -76,7 +77,7 @@ pub(super) static SCENES: &[Scene] = &[
     on_ide("copy-trees", "three kernel trees copied, and a sync", MORTONS, Kind::CopyTrees),
     on_ide("six-trees", "six kernel trees read in parallel", MORTONS, Kind::SixTrees),
     on_ide("read-during-write", "100 MB read during a streaming write", MORTONS, Kind::ReadDuringWrite),
-    on_ide("tree-alone", "a kernel tree read alone", &["deadline"], Kind::TreeAlone),
+    on_ide("tree-alone", "a kernel tree read alone", &[("2.5.61", "deadline")], Kind::TreeAlone),
     on_ide(
         "tree-during-write",
         "a kernel tree read during a streaming write",
@@ -107,8 +108,18 @@ pub(super) static SCENES: &[Scene] = &[
     on_ide("rand-write-4", "", AXBOES, Kind::RandWrite(4)),
     on_ide("rand-write-8", "", AXBOES, Kind::RandWrite(8)),
     on_ide("reader-and-writer", "a reader and a writer of 64 KiB", AXBOES, Kind::ReaderAndWriter),
-    on_ide("priorities", "seven readers with priorities", &["cfq"], Kind::Readers { priorities: true }),
-    on_ide("no-priorities", "seven readers without", &["cfq"], Kind::Readers { priorities: false }),
+    on_ide(
+        "priorities",
+        "seven readers with priorities",
+        &[("2.6.10-ts", "cfq")],
+        Kind::Readers { priorities: true },
+    ),
+    on_ide(
+        "no-priorities",
+        "seven readers without",
+        &[("2.6.10-ts", "cfq")],
+        Kind::Readers { priorities: false },
+    ),
     on_ide(
         "reads-under-writes",
         "random reads of 4 KiB under a streaming write",
@@ -119,14 +130,14 @@ pub(super) static SCENES: &[Scene] = &[
         id: "diff-plugged",
         title: "two trees compared, the device plugged",
         disk: SCSI,
-        elevators: &["deadline", "anticipatory"],
+        elevators: &[("2.6.5", "deadline"), ("2.6.5", "anticipatory")],
         kind: Kind::TwoTrees,
     },
     Scene {
         id: "diff-unplugged",
         title: "two trees compared, plugging off",
         disk: UNPLUGGED,
-        elevators: &["deadline", "anticipatory"],
+        elevators: &[("2.6.5", "deadline"), ("2.6.5", "anticipatory")],
         kind: Kind::TwoTrees,
     },
 ];

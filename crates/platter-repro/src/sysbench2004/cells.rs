@@ -8,28 +8,32 @@ const SIZE: u64 = 3 << 30;
 
 /// The runs, by name.
 pub(super) const CELLS: &[(&str, Kernel)] = &[
-    ("2.4", on(KOPYTOV, "linux-2.4", "linus")),
-    ("2.6-noop", on(KOPYTOV, "2.6.5", "noop")),
-    ("2.6-as", on(KOPYTOV, "2.6.5", "anticipatory")),
-    ("2.6-deadline", on(KOPYTOV, "2.6.5", "deadline")),
-    ("2.6-cfq", on(KOPYTOV, "2.6.5", "cfq-v1")),
-    ("private-as", on(KOPYTOV, "2.6.6+private", "anticipatory")),
-    ("private-deadline", on(KOPYTOV, "2.6.6+private", "deadline")),
-    ("2.6.7-as", on(KOPYTOV, "2.6.7", "anticipatory")),
-    ("piggin-2.4", on(PIGGIN, "linux-2.4", "linus")),
-    ("piggin-2.6", on(PIGGIN, "2.6.5", "anticipatory")),
-    ("piggin-exact", on(PIGGIN, "none", "anticipatory")),
-    ("piggin-size", on(PIGGIN, "2.6.6+size", "anticipatory")),
-    ("2.4-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
-    ("2.4-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
-    ("2.4-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "linux-2.4", "linus") }),
-    ("2.6.7-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
-    ("2.6.7-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
-    ("2.6.7-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "2.6.7", "anticipatory") }),
+    ("2.4", on(KOPYTOV, "linux-2.4", ("2.4.25", "linus"))),
+    ("2.6-noop", on(KOPYTOV, "2.6.5", ("2.6.5", "noop"))),
+    ("2.6-as", on(KOPYTOV, "2.6.5", ("2.6.5", "anticipatory"))),
+    ("2.6-deadline", on(KOPYTOV, "2.6.5", ("2.6.5", "deadline"))),
+    ("2.6-cfq", on(KOPYTOV, "2.6.5", ("2.6.5", "cfq-v1"))),
+    ("private-as", on(KOPYTOV, "2.6.6+private", ("2.6.5", "anticipatory"))),
+    ("private-deadline", on(KOPYTOV, "2.6.6+private", ("2.6.5", "deadline"))),
+    ("2.6.7-as", on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory"))),
+    ("piggin-2.4", on(PIGGIN, "linux-2.4", ("2.4.25", "linus"))),
+    ("piggin-2.6", on(PIGGIN, "2.6.5", ("2.6.5", "anticipatory"))),
+    ("piggin-exact", on(PIGGIN, "none", ("2.6.5", "anticipatory"))),
+    ("piggin-size", on(PIGGIN, "2.6.6+size", ("2.6.5", "anticipatory"))),
+    ("2.4-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
+    ("2.4-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
+    ("2.4-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
+    ("2.6.7-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
+    ("2.6.7-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
+    ("2.6.7-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
 ];
 
-const fn on(memory: u64, readahead: &'static str, elevator: &'static str) -> Kernel {
-    Kernel { readahead, elevator, memory, files: SIZE }
+const fn on(
+    memory: u64,
+    readahead: &'static str,
+    (preset, elevator): (&'static str, &'static str),
+) -> Kernel {
+    Kernel { readahead, preset, elevator, memory, files: SIZE }
 }
 
 /// A published time.

@@ -17,6 +17,8 @@ pub(super) const PIGGIN: u64 = 256 << 20;
 pub(super) struct Kernel {
     /// Its readahead policy.
     pub(super) readahead: &'static str,
+    /// The kernel whose elevator it is.
+    pub(super) preset: &'static str,
     /// Its elevator.
     pub(super) elevator: &'static str,
     /// Bytes of memory.
@@ -42,7 +44,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(kernel: &Kernel) -> Result<Machine, ReproError> {
-        let disk = open_unflushed(IDE, kernel.elevator)?;
+        let disk = open_unflushed(IDE, kernel.preset, kernel.elevator)?;
         let settings = cache::Settings {
             size: kernel.pages(),
             readahead: crate::policies::by_name(kernel.readahead)

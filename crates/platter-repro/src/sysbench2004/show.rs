@@ -93,7 +93,8 @@ fn counts(found: &Found) -> Table {
     let numbers = columns.iter().map(|(name, unit, _)| Column::number(*name, *unit));
     let mut table = Table::new(head.into_iter().chain(numbers));
     for (name, kernel) in CELLS {
-        let mut row = vec![(*name).to_owned(), kernel.readahead.to_owned(), kernel.elevator.to_owned()];
+        let elevator = format!("{} of {}", kernel.elevator, kernel.preset);
+        let mut row = vec![(*name).to_owned(), kernel.readahead.to_owned(), elevator];
         for (_, _, get) in columns {
             row.push(found.mean(name, get).map_or_else(|| "-".to_owned(), |value| fixed(value, 0)));
         }
