@@ -64,7 +64,7 @@ fn the_shapes_that_matter_hold() {
         "seq-read-as",
         "seq-read-cfq",
         "rand-read-cfq-fair",
-        "reader-and-writer-cfq",
+        "reader-and-writer-as",
         "priorities-0-4",
         "deadline-bound",
     ] {

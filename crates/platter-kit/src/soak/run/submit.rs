@@ -292,12 +292,17 @@ impl Run<'_> {
     /// Whether a soft barrier of the device orders what is on the disks, and not only in what order they get it: a layer
     /// waits for what is before it, and disks without a volatile cache keep what has completed.
     fn orders_softly(&self) -> bool {
-        let waits = ["raid0", "concat", "limit", "delay", "error", "verify", "cache"];
+        let waits = ["raid0", "concat", "limit", "delay", "verify", "cache"];
         // A cache of this program that writes back is as volatile as that of a disk.
         let volatile = |below: &Arc<dyn Backend>| below.geometry().features.write_cache;
         let keeps =
             self.open.as_ref().is_some_and(|open| !open.device.backend().below().iter().any(volatile));
-        keeps && waits.iter().any(|kind| self.stack().kind() == *kind)
+        // `error` leaves the order to the device below it.
+        let mut orders = self.stack();
+        while orders.kind() == "error" {
+            orders = &orders.members()[0];
+        }
+        keeps && waits.contains(&orders.kind())
     }
 
     pub(super) fn start(&mut self, batch: Vec<(u64, Bio, Live)>, hold: bool) -> Result<(), Finding> {
