@@ -59,7 +59,8 @@ pub trait Filter: Clone + Send + Sync + 'static {
     /// The filter sees I/O but holds none of it: lanes start bios as they come, and leave the order of barriers to the device
     /// below, so that a disk may keep it by ordered tags. [`admits`](Filter::admits), [`release`](Filter::release) and
     /// [`late`](Filter::late) are not called, and the time that [`start`](Filter::start) returns does not count. What follows a
-    /// barrier may start before the barrier has ended.
+    /// barrier may start before the barrier has ended. Where `start` fails a barrier, a flush that is a barrier goes to the device
+    /// in its place, so that the order holds.
     const KEEPS_PLACES: bool = false;
 
     /// The limits of the layer, where the device below has these. They may only be stricter.

@@ -7,9 +7,8 @@ fn open(spec: &str) -> platter::Device {
     platter::open(spec, Access::read_write()).unwrap_or_else(|error| panic!("{spec}: {error}"))
 }
 
-/// Two writes, a barrier and two writes. Returns how many barriers were sent as tags.
-fn tagged(device: &platter::Device) -> u64 {
-    let before = device.counters().barriers_tagged;
+/// Two writes, a barrier and two writes. Returns the bios in the order in which they have completed.
+fn around_a_barrier(device: &platter::Device) -> Vec<Bio> {
     let mut channel = device.channel(8).unwrap();
     for (number, pos) in [0u64, 1 << 30, 1 << 20, 1 << 29, 4096].into_iter().enumerate() {
         let mut bio = Bio::write(pos, vec![1u8; 4096]).unwrap();
@@ -23,9 +22,16 @@ fn tagged(device: &platter::Device) -> u64 {
     while done.len() < 5 {
         channel.wait(&mut done, None);
     }
-    assert!(done.iter().all(|bio| bio.status().is_ok()) && channel.outstanding() == 0);
+    assert_eq!(channel.outstanding(), 0);
     let barrier = done.iter().position(|bio| bio.token() == 2);
     assert_eq!(barrier, Some(2), "it keeps its place");
+    done
+}
+
+/// Returns how many barriers were sent as tags.
+fn tagged(device: &platter::Device) -> u64 {
+    let before = device.counters().barriers_tagged;
+    assert!(around_a_barrier(device).iter().all(|bio| bio.status().is_ok()));
     device.counters().barriers_tagged - before
 }
 
@@ -53,6 +59,21 @@ fn the_order_is_switched_through_the_layers() {
         assert!(barriers(&device).starts_with(expected), "{spec}: {}", barriers(&device));
         device.set_ordered("drain").unwrap();
         assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"), "{spec}");
+    }
+}
+
+/// What is behind a barrier must not pass what is before it, although the barrier does not reach the disk.
+#[test]
+fn a_barrier_that_a_filter_fails_keeps_the_order() {
+    for ordered in ["drain", "tag"] {
+        let device = open(&format!(
+            "error(op=write, nth=3, times=1, sim(man3367mp, elevator=noop, ordered={ordered}))"
+        ));
+        let done = around_a_barrier(&device);
+        let failed: Vec<u64> =
+            done.iter().filter(|bio| bio.status().is_err()).map(|bio| bio.token()).collect();
+        assert_eq!(failed, [2]);
+        assert!(done[..2].iter().all(|bio| bio.token() < 2) && done[3..].iter().all(|bio| bio.token() > 2));
     }
 }
 

@@ -7,7 +7,7 @@
 use super::Filter;
 use super::shape::Shape;
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
@@ -194,9 +194,26 @@ impl<F: Filter> FilterLane<F> {
             }
             Err(fault) => {
                 bio.fail(fault);
+                if F::KEEPS_PLACES && barrier && sound {
+                    return self.substitute(now, slot, bio);
+                }
                 self.give_back(slot, bio);
             }
         }
+    }
+
+    /// Sends a flush as a barrier in the place of one that the filter has failed, which would otherwise order nothing. The
+    /// failed bio is returned when the flush has ended.
+    #[cold]
+    fn substitute(&mut self, now: Time, slot: usize, failed: Bio) {
+        let mut flush = Bio::new(Op::Flush, 0, 0);
+        let is_hard = failed.flags().contains(Flags::HARD_BARRIER);
+        flush.add_flags(if is_hard { Flags::HARD_BARRIER } else { Flags::SOFT_BARRIER });
+        flush.set_deadline(failed.deadline());
+        flush.set_token(slot as u64);
+        (self.slots[slot].out, self.slots[slot].started) = (true, false);
+        self.kept[slot] = Some(failed);
+        self.below.submit(now, flush);
     }
 
     /// Takes completions from the device. Returns whether any bio is returned to its submitter at once.
@@ -205,7 +222,17 @@ impl<F: Filter> FilterLane<F> {
         self.below.take_done(&mut came);
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
-            self.shape.leave(&mut bio);
+            if F::KEEPS_PLACES
+                && let Some(mut failed) = self.kept[slot].take()
+            {
+                // A barrier that has not kept the order says why.
+                if let Err(fault) = bio.status() {
+                    failed.fail(fault);
+                }
+                bio = failed;
+            } else {
+                self.shape.leave(&mut bio);
+            }
             if self.slots[slot].started {
                 self.filter.end(slot, &mut bio);
             }
