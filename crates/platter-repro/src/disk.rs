@@ -28,36 +28,34 @@ pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: tru
 pub(super) const SCSI: DiskPlan =
     DiskPlan { disk: "man3367mp", depth: 16, plug: true, max_transfer: 512 << 10 };
 
-/// Seed of all experiments: there is nothing to choose.
-pub(super) const SEED: u64 = 1;
-
-/// Opens the disk in a new world, with an elevator as a kernel had it. Bios go to the queue one by one, as in 2.6 before 2.6.39.
+/// Opens the disk in a new world, with an elevator as a kernel had it; `elevator` is a kernel and one of its elevators. Bios go to the queue one by one, as in 2.6 before 2.6.39.
 pub(super) fn open(
     plan: DiskPlan,
-    kernel: &'static str,
-    elevator: &'static str,
+    elevator: (&'static str, &'static str),
+    seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, (kernel, elevator), |_| ())
+    open_with(plan, elevator, seed, |_| ())
 }
 
 /// [`open`] for a file system of 2004, which does not flush the disk's own cache.
 pub(super) fn open_unflushed(
     plan: DiskPlan,
-    kernel: &'static str,
-    elevator: &'static str,
+    elevator: (&'static str, &'static str),
+    seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, (kernel, elevator), |geometry| geometry.features.write_cache = false)
+    open_with(plan, elevator, seed, |geometry| geometry.features.write_cache = false)
 }
 
 fn open_with(
     plan: DiskPlan,
     (kernel, elevator): (&'static str, &'static str),
+    seed: u64,
     change: impl FnOnce(&mut Geometry),
 ) -> Result<Device, ReproError> {
     let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
-    let choices = Choices { seed: SEED, ..Choices::default() };
+    let choices = Choices { seed, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
-    let disk = SimDisk::new(&World::new(SEED), model, None);
+    let disk = SimDisk::new(&World::new(seed), model, None);
     let mut settings = DiskSettings::default().with_caller_plug(false);
     settings.queue.depth = plan.depth;
     if !plan.plug {
@@ -77,7 +75,7 @@ mod tests {
     use super::*;
 
     fn param(kernel: &'static str, elevator: &'static str, name: &str) -> i64 {
-        let device = open(IDE, kernel, elevator).unwrap();
+        let device = open(IDE, (kernel, elevator), 1).unwrap();
         let params = device.elevator_params();
         params.iter().find(|(param, _)| param.name == name).unwrap().1
     }
@@ -88,7 +86,7 @@ mod tests {
         assert_eq!(rules, [0, 0, 1]);
         let rules = ["2.6.5", "2.6.7", "2.6.16"].map(|kernel| param(kernel, "anticipatory", "rule"));
         assert_eq!(rules, [1, 1, 2]);
-        let error = open(IDE, "2.4.25", "cfq").err().map(|error| error.to_string());
+        let error = open(IDE, ("2.4.25", "cfq"), 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("no elevator `cfq` of Linux 2.4.25")));
     }
 }
