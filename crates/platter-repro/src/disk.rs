@@ -21,6 +21,11 @@ pub(super) struct DiskPlan {
     pub(super) max_transfer: u32,
 }
 
+/// Most bytes of a request of 2.4: the buffer heads of 4 KiB that fit into its 255 sectors (`MAX_SECTORS`), for none is split.
+const REQUEST_OF_2_4: u32 = 31 * 4096;
+/// Requests for each direction in 2.4: half of the 128 that a queue has on machines with more than 32 MB.
+const REQUESTS_OF_2_4: u32 = 64;
+
 /// The IDE disk of 2004, one command at a time, of at most 256 sectors, the limit of 28-bit addresses.
 pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: true, max_transfer: 128 << 10 };
 
@@ -65,6 +70,10 @@ fn open_with(
     let elevator = preset.ok_or(ReproError::NoPreset { kernel, elevator })?;
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
+    if kernel.starts_with("2.4.") {
+        geometry.limits.max_transfer = geometry.limits.max_transfer.min(REQUEST_OF_2_4);
+        settings.queue.nr_requests = REQUESTS_OF_2_4;
+    }
     change(&mut geometry);
     Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, Some(elevator))
         .map_err(|error| ReproError::Processes(error.into()))
@@ -86,6 +95,13 @@ mod tests {
         assert_eq!(rules, [0, 0, 1]);
         let rules = ["2.6.5", "2.6.7", "2.6.16"].map(|kernel| param(kernel, "anticipatory", "rule"));
         assert_eq!(rules, [1, 1, 2]);
+        // Linux 2.4: requests of 248 sectors, 64 for each direction.
+        let limits = [("2.4.25", "linus"), ("2.6.5", "deadline")].map(|elevator| {
+            let device = open(IDE, elevator, 1).unwrap();
+            let requests = device.facts().into_iter().find(|(name, _)| *name == "nr_requests");
+            (device.geometry().limits.max_transfer, requests.unwrap().1)
+        });
+        assert_eq!(limits, [(126_976, "64".to_owned()), (131_072, "128".to_owned())]);
         let error = open(IDE, ("2.4.25", "cfq"), 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("no elevator `cfq` of Linux 2.4.25")));
     }

@@ -89,6 +89,7 @@ fn verdicts_of_schedulers() {
             "readahead-8k-deadline",
             "readahead-8k-cfq",
             "readahead-8k-as",
+            "start-during-write-2.4",
             "copy-trees-alike",
             "six-trees-deadline",
             "six-trees-2.4",
@@ -107,7 +108,6 @@ fn verdicts_of_schedulers() {
             "reader-and-writer-deadline",
             "priorities-0-4",
             "priorities-free",
-            "linus-starves",
         ],
     );
 }

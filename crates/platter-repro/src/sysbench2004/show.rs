@@ -38,7 +38,7 @@ pub(super) fn method(requests: u64) -> Vec<String> {
          inode.",
         "Write-back by share and age (2.6: 10 and 40 %, 30 s; 2.4: 30 and 60 %) never begins between two rounds \
          of fsync; all rows use the limits of 2.6. The queue is plugged as in 2.6 for all rows and has 128 \
-         requests for each direction. The threads are one process for CFQ, and separate tasks for anticipatory.",
+         requests for each direction, for 2.4 64 of 248 sectors. The threads are one process for CFQ, and separate tasks for anticipatory.",
         "Processor time is not modelled.",
     ];
     std::iter::once(ran).chain(taken.map(str::to_owned)).collect()
