@@ -59,10 +59,10 @@ impl Rule {
         }
     }
 
-    /// Whether a value is within 15 % of a bound, on either side of it.
+    /// Whether a value is within 40 % of a bound, on either side of it.
     pub fn is_near(self, value: f64) -> bool {
         let (low, high) = self.bounds();
-        let near = |bound: f64| value <= bound * 1.15 && value * 1.15 >= bound;
+        let near = |bound: f64| value <= bound * 1.4 && value * 1.4 >= bound;
         [low, high].into_iter().flatten().any(near)
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert!(between.holds(1.0) && between.holds(3.0) && !between.holds(0.9) && !between.holds(f64::NAN));
         assert_eq!(between.text(), "1.00 to 3.00");
         assert!(
-            between.is_near(0.9) && between.is_near(2.7) && !between.is_near(2.0) && !between.is_near(3.5)
+            between.is_near(0.9) && between.is_near(2.7) && !between.is_near(2.0) && !between.is_near(4.5)
         );
         assert_eq!(
             (Rule::AtLeast(12.345).text(), Rule::AtMost(500.0).text()),
