@@ -157,7 +157,7 @@ fn the_paper_is_run_again_on_models() {
     let claims = value["claims"].as_array().unwrap();
     assert_eq!((&value["experiment"], claims.len()), (&"staelin2002".into(), 15));
     for claim in claims {
-        assert!(claim["modelled"].is_number() && claim["holds"].is_boolean(), "{claim:#}");
+        assert!(claim["ours"].is_number() && claim["holds"].is_boolean(), "{claim:#}");
         assert!(claim["holds"] == true || claim["reason"].is_string(), "{claim:#}");
     }
     let page = std::fs::read_to_string(&page).unwrap();
