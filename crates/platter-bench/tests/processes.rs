@@ -129,3 +129,22 @@ fn failed_ios_end_the_run() {
     let error = run(&disk(1, "none"), vec![process], &limits).unwrap_err().to_string();
     assert!(error.contains("1099511627776"), "{error}");
 }
+
+/// An elevator that favours what a process waits for passes over direct writes only where they are asynchronous.
+#[test]
+fn direct_writes_are_synchronous_only_where_the_kernel_has_them_so() {
+    let share_of_reader = |sync_writes| {
+        let device = disk(1, "cfq");
+        let [read, written] = [0, 1 << 30].map(|offset| File { offset, len: 512 << 20 });
+        let reader = read_file(read, ReadPlan::direct(64 << 10).endless());
+        let writer = write_file(written, WritePlan::direct(64 << 10).endless());
+        let processes = vec![Process::new("reader", 1, reader), Process::new("writer", 2, writer)];
+        let limits =
+            RunLimits { time: Some(Span::from_secs(20)), cancel: &AtomicBool::new(false), sync_writes };
+        let outcome = run(&device, processes, &limits).unwrap();
+        let bytes: Vec<u64> = outcome.records.iter().map(|record| record.bytes).collect();
+        bytes[0] as f64 / (bytes[0] + bytes[1]) as f64
+    };
+    let (sync, apart) = (share_of_reader(true), share_of_reader(false));
+    assert!((0.45..0.55).contains(&sync) && apart > 0.9, "{sync} and {apart}");
+}

@@ -136,6 +136,7 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
         (&["--reads", "0"], 2, "--reads 0: give 1 to"),
         (&["--rung", "SBX"], 2, "expected one of: Baseline, SB, SBI, SBIR, SBIRV, SBIRVP, bio"),
         (&["--call", "write"], 2, "unknown call; expected read or readv"),
+        (&["--on", "sim(ideal, data=off)"], 4, "is simulated: its time is virtual"),
         (&["--on", "ram(4K)"], 4, "needs at least 64 KiB"),
         (&["--on", "ram(1M, lock=all)"], 2, "each rung sets `lock` itself"),
         (&["--on", "nowhere/disk.img"], 3, "nowhere/disk.img"),

@@ -68,7 +68,8 @@ fn a_preset_runs_the_elevators_of_its_kernel() {
         let rows = report["rows"].as_array().unwrap();
         rows.iter().map(|row| row["elevator"].as_str().unwrap().to_owned()).collect()
     };
-    let all = ["noop", "deadline(batch_rule=contiguous)", "anticipatory(kernel=2.6.2)", "cfq-v1"];
+    let all =
+        ["noop(front_merges=1)", "deadline(batch_rule=contiguous)", "anticipatory(kernel=2.6.2)", "cfq-v1"];
     assert_eq!(elevators(&["2.6.5"]), all);
     assert_eq!(elevators(&["2.6.7", "--elevators", "anticipatory"]), ["anticipatory(kernel=2.6.7)"]);
     for (more, told) in

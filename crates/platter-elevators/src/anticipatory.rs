@@ -9,7 +9,7 @@
 //!
 //! The directions are *sync* (reads, and writes that a thread waits for) and *async*. Each has its requests by
 //! position and by arrival. Within a batch the nearest request goes next: distance ahead counts once, distance up
-//! to 512 MiB behind counts twice, and farther behind is left for the next sweep. Batches alternate while both
+//! to 512 MiB behind counts twice (once in 2.6.0), and farther behind is left for the next sweep. Batches alternate while both
 //! directions have requests: a synchronous batch has a time (`read_batch_expire`), counted from its first
 //! completion, an asynchronous batch a number of requests, tuned so that it takes `write_batch_expire`. A change
 //! of direction waits until the driver has completed all requests of the old one. Once per `read_expire`
@@ -95,6 +95,13 @@ pub enum Rule {
     /// stream; it thinks for longer than the wait, or is new, and new processes do so or seldom send a second
     /// request.
     V2_6_16 = 2,
+}
+
+impl Rule {
+    /// How much farther the way back to a request counts than the same way forward.
+    fn back_penalty(self) -> u64 {
+        if self == Rule::V2_6_0 { 1 } else { 2 }
+    }
 }
 
 /// What the elevator expects of processes without a history (`est_time` in sysfs).
@@ -234,7 +241,7 @@ impl Anticipatory {
         if start >= last {
             (false, start - last, !start)
         } else if start + MAX_BACK >= last {
-            (false, 2 * (last - start), !start)
+            (false, self.rule().back_penalty() * (last - start), !start)
         } else {
             (true, 0, start)
         }

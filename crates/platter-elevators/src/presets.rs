@@ -31,6 +31,9 @@ const fn preset(
 const CONTIGUOUS: &[(&str, &str)] = &[("batch_rule", "contiguous")];
 const CONTIGUOUS_OLDEST: &[(&str, &str)] = &[("batch_rule", "contiguous-oldest")];
 
+/// noop before 2.6.15.
+const FRONT_MERGES: &[(&str, &str)] = &[("front_merges", "1")];
+
 /// Every elevator of every kernel, by kernel.
 ///
 /// 2.5.61 stands for the kernel that Morton measured in February 2003: its anticipatory elevator and its CFQ are
@@ -43,18 +46,18 @@ pub static PRESETS: &[Preset] = &[
     preset("2.5.61", "deadline", CONTIGUOUS),
     preset("2.5.61", "anticipatory", &[("kernel", "2.6.0")]),
     preset("2.5.61", "cfq-v1", &[]),
-    preset("2.6.0", "noop", &[]),
+    preset("2.6.0", "noop", FRONT_MERGES),
     preset("2.6.0", "deadline", CONTIGUOUS),
     preset("2.6.0", "anticipatory", &[("kernel", "2.6.0")]),
-    preset("2.6.5", "noop", &[]),
+    preset("2.6.5", "noop", FRONT_MERGES),
     preset("2.6.5", "deadline", CONTIGUOUS),
     preset("2.6.5", "anticipatory", &[("kernel", "2.6.2")]),
     preset("2.6.5", "cfq-v1", &[]),
-    preset("2.6.7", "noop", &[]),
+    preset("2.6.7", "noop", FRONT_MERGES),
     preset("2.6.7", "deadline", CONTIGUOUS),
     preset("2.6.7", "anticipatory", &[("kernel", "2.6.7")]),
     preset("2.6.7", "cfq-v1", &[]),
-    preset("2.6.10", "noop", &[]),
+    preset("2.6.10", "noop", FRONT_MERGES),
     preset("2.6.10", "deadline", CONTIGUOUS),
     preset("2.6.10", "anticipatory", &[("kernel", "2.6.7")]),
     preset("2.6.10", "cfq-v2", &[]),
@@ -167,7 +170,8 @@ mod tests {
         let ts = ["slice_sync", "slice_idle", "max_depth"].map(|name| value("2.6.10-ts", "cfq", name));
         assert_eq!(ts, [83, 4, 4]);
         let spec = |kernel, elevator| find(kernel, elevator).unwrap().spec();
-        assert_eq!(spec("2.6.5", "noop"), "noop");
+        assert_eq!(["2.6.5", "2.6.16"].map(|kernel| value(kernel, "noop", "front_merges")), [1, 0]);
+        assert_eq!(spec("2.6.16", "noop"), "noop");
         assert_eq!(spec("2.6.5", "deadline"), "deadline(batch_rule=contiguous)");
         assert!(find("2.6.5", "cfq").is_none() && of_kernel("2.6.99").next().is_none());
     }

@@ -25,6 +25,47 @@ impl Rule {
         }
     }
 
+    /// The bounds of a published ratio: a figure of 2 or more, or of 1/2 or less, within a factor of 2; any other within
+    /// 30 %.
+    pub const fn near(published: f64) -> Rule {
+        let factor = if published >= 2.0 || published <= 0.5 { 2.0 } else { 1.3 };
+        Rule::Between(published / factor, published * factor)
+    }
+
+    /// The bounds of a published change of a few percent, given as a ratio: half to twice the change.
+    pub const fn change(published: f64) -> Rule {
+        let change = published - 1.0;
+        match change < 0.0 {
+            true => Rule::Between(1.0 + change * 2.0, 1.0 + change / 2.0),
+            false => Rule::Between(1.0 + change / 2.0, 1.0 + change * 2.0),
+        }
+    }
+
+    /// The rule with both of its bounds moved to these where they are narrower.
+    pub const fn within(self, low: f64, high: f64) -> Rule {
+        match self {
+            Rule::AtLeast(bound) => Rule::Between(bound.max(low), high),
+            Rule::AtMost(bound) => Rule::Between(low, bound.min(high)),
+            Rule::Between(least, most) => Rule::Between(least.max(low), most.min(high)),
+        }
+    }
+
+    /// The lower and the upper bound, as far as there are any.
+    pub fn bounds(self) -> (Option<f64>, Option<f64>) {
+        match self {
+            Rule::AtLeast(low) => (Some(low), None),
+            Rule::AtMost(high) => (None, Some(high)),
+            Rule::Between(low, high) => (Some(low), Some(high)),
+        }
+    }
+
+    /// Whether a value is within 40 % of a bound, on either side of it.
+    pub fn is_near(self, value: f64) -> bool {
+        let (low, high) = self.bounds();
+        let near = |bound: f64| value <= bound * 1.4 && value * 1.4 >= bound;
+        [low, high].into_iter().flatten().any(near)
+    }
+
     /// The rule as text: `>= 2`, `<= 1.3`, `1 to 3`.
     pub fn text(self) -> String {
         match self {
@@ -54,17 +95,19 @@ pub struct Claim {
     pub kind: Kind,
     /// The document that publishes it; totals are per document.
     pub document: &'static str,
-    /// Where it was published.
-    pub source: &'static str,
+    /// Where it was published: the document and the place in it.
+    pub source: String,
     /// The statement.
     pub says: &'static str,
     /// The published figure.
     pub published: Option<f64>,
-    /// The figure of the model.
-    pub modelled: Option<f64>,
+    /// The figure of the model: ours.
+    pub ours: Option<f64>,
     /// The figure of this machine, where it can be measured.
     pub here: Option<f64>,
-    /// Unit of the three.
+    /// The smallest and the largest figure of the model over several seeds, if ours is near a bound of the rule.
+    pub interval: Option<[f64; 2]>,
+    /// Unit of the figures.
     pub unit: &'static str,
     /// When it holds.
     pub rule: Rule,
@@ -73,20 +116,50 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// A claim without figures. A source is a document and a place in it.
+    pub(super) fn new(
+        id: &'static str,
+        kind: Kind,
+        (document, place): (&'static str, &str),
+        (says, unit): (&'static str, &'static str),
+        rule: Rule,
+    ) -> Claim {
+        Claim {
+            id,
+            kind,
+            document,
+            source: format!("{document}: {place}"),
+            says,
+            published: None,
+            ours: None,
+            here: None,
+            interval: None,
+            unit,
+            rule,
+            reason: None,
+        }
+    }
+
     /// Whether the claim holds in the model; `None` if it could not be evaluated.
     pub fn holds(&self) -> Option<bool> {
-        self.modelled.map(|value| self.rule.holds(value))
+        self.ours.map(|value| self.rule.holds(value))
     }
 
-    /// The modelled figure over the published one, if there are both and the published one is not zero.
+    /// Whether other seeds give another verdict, as far as the interval shows.
+    pub fn depends_on_seed(&self) -> bool {
+        let verdict = |value: &f64| Some(self.rule.holds(*value)) != self.holds();
+        self.interval.is_some_and(|ends| ends.iter().any(verdict))
+    }
+
+    /// Our figure over the published one, if there are both and the published one is not zero.
     pub fn ratio(&self) -> Option<f64> {
         let published = self.published.filter(|published| *published != 0.0)?;
-        Some(self.modelled? / published)
+        Some(self.ours? / published)
     }
 
-    /// The larger of the published and the modelled figure over the smaller; infinite if only one is zero.
+    /// The larger of the published figure and ours over the smaller; infinite if only one is zero.
     pub fn factor(&self) -> Option<f64> {
-        let (published, modelled) = self.published.zip(self.modelled)?;
+        let (published, modelled) = self.published.zip(self.ours)?;
         if published == modelled {
             return Some(1.0);
         }
@@ -102,8 +175,9 @@ impl Claim {
             "source": self.source,
             "says": self.says,
             "published": self.published,
-            "modelled": self.modelled,
+            "ours": self.ours,
             "ratio": self.ratio(),
+            "interval": self.interval,
             "here": self.here,
             "unit": self.unit,
             "rule": self.rule.text(),
@@ -124,9 +198,22 @@ mod tests {
         let between = Rule::Between(1.0, 3.0);
         assert!(between.holds(1.0) && between.holds(3.0) && !between.holds(0.9) && !between.holds(f64::NAN));
         assert_eq!(between.text(), "1.00 to 3.00");
+        assert!(
+            between.is_near(0.9) && between.is_near(2.7) && !between.is_near(2.0) && !between.is_near(4.5)
+        );
         assert_eq!(
             (Rule::AtLeast(12.345).text(), Rule::AtMost(500.0).text()),
             (">= 12.3".into(), "<= 500".into())
         );
+    }
+
+    #[test]
+    fn bounds_follow_the_published_figure() {
+        assert_eq!(Rule::near(4.0), Rule::Between(2.0, 8.0));
+        assert_eq!(Rule::near(0.25), Rule::Between(0.125, 0.5));
+        assert_eq!(Rule::near(1.3), Rule::Between(1.0, 1.3 * 1.3));
+        assert_eq!(Rule::near(4.0).within(3.0, 20.0), Rule::Between(3.0, 8.0));
+        let bounds = [1.5, 0.75].map(Rule::change);
+        assert_eq!(bounds, [Rule::Between(1.25, 2.0), Rule::Between(0.5, 0.875)]);
     }
 }

@@ -21,6 +21,11 @@ pub(super) struct DiskPlan {
     pub(super) max_transfer: u32,
 }
 
+/// Most bytes of a request of 2.4: the buffer heads of 4 KiB that fit into its 255 sectors (`MAX_SECTORS`), for none is split.
+const REQUEST_OF_2_4: u32 = 31 * 4096;
+/// Requests for each direction in 2.4: half of the 128 that a queue has on machines with more than 32 MB.
+const REQUESTS_OF_2_4: u32 = 64;
+
 /// The IDE disk of 2004, one command at a time, of at most 256 sectors, the limit of 28-bit addresses.
 pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: true, max_transfer: 128 << 10 };
 
@@ -28,36 +33,34 @@ pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: tru
 pub(super) const SCSI: DiskPlan =
     DiskPlan { disk: "man3367mp", depth: 16, plug: true, max_transfer: 512 << 10 };
 
-/// Seed of all experiments: there is nothing to choose.
-pub(super) const SEED: u64 = 1;
-
-/// Opens the disk in a new world, with an elevator as a kernel had it. Bios go to the queue one by one, as in 2.6 before 2.6.39.
+/// Opens the disk in a new world, with an elevator as a kernel had it; `elevator` is a kernel and one of its elevators. Bios go to the queue one by one, as in 2.6 before 2.6.39.
 pub(super) fn open(
     plan: DiskPlan,
-    kernel: &'static str,
-    elevator: &'static str,
+    elevator: (&'static str, &'static str),
+    seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, (kernel, elevator), |_| ())
+    open_with(plan, elevator, seed, |_| ())
 }
 
 /// [`open`] for a file system of 2004, which does not flush the disk's own cache.
 pub(super) fn open_unflushed(
     plan: DiskPlan,
-    kernel: &'static str,
-    elevator: &'static str,
+    elevator: (&'static str, &'static str),
+    seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, (kernel, elevator), |geometry| geometry.features.write_cache = false)
+    open_with(plan, elevator, seed, |geometry| geometry.features.write_cache = false)
 }
 
 fn open_with(
     plan: DiskPlan,
     (kernel, elevator): (&'static str, &'static str),
+    seed: u64,
     change: impl FnOnce(&mut Geometry),
 ) -> Result<Device, ReproError> {
     let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
-    let choices = Choices { seed: SEED, ..Choices::default() };
+    let choices = Choices { seed, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(plan.disk))?;
-    let disk = SimDisk::new(&World::new(SEED), model, None);
+    let disk = SimDisk::new(&World::new(seed), model, None);
     let mut settings = DiskSettings::default().with_caller_plug(false);
     settings.queue.depth = plan.depth;
     if !plan.plug {
@@ -67,6 +70,10 @@ fn open_with(
     let elevator = preset.ok_or(ReproError::NoPreset { kernel, elevator })?;
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
+    if kernel.starts_with("2.4.") {
+        geometry.limits.max_transfer = geometry.limits.max_transfer.min(REQUEST_OF_2_4);
+        settings.queue.nr_requests = REQUESTS_OF_2_4;
+    }
     change(&mut geometry);
     Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, Some(elevator))
         .map_err(|error| ReproError::Processes(error.into()))
@@ -77,7 +84,7 @@ mod tests {
     use super::*;
 
     fn param(kernel: &'static str, elevator: &'static str, name: &str) -> i64 {
-        let device = open(IDE, kernel, elevator).unwrap();
+        let device = open(IDE, (kernel, elevator), 1).unwrap();
         let params = device.elevator_params();
         params.iter().find(|(param, _)| param.name == name).unwrap().1
     }
@@ -88,7 +95,14 @@ mod tests {
         assert_eq!(rules, [0, 0, 1]);
         let rules = ["2.6.5", "2.6.7", "2.6.16"].map(|kernel| param(kernel, "anticipatory", "rule"));
         assert_eq!(rules, [1, 1, 2]);
-        let error = open(IDE, "2.4.25", "cfq").err().map(|error| error.to_string());
+        // Linux 2.4: requests of 248 sectors, 64 for each direction.
+        let limits = [("2.4.25", "linus"), ("2.6.5", "deadline")].map(|elevator| {
+            let device = open(IDE, elevator, 1).unwrap();
+            let requests = device.facts().into_iter().find(|(name, _)| *name == "nr_requests");
+            (device.geometry().limits.max_transfer, requests.unwrap().1)
+        });
+        assert_eq!(limits, [(126_976, "64".to_owned()), (131_072, "128".to_owned())]);
+        let error = open(IDE, ("2.4.25", "cfq"), 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("no elevator `cfq` of Linux 2.4.25")));
     }
 }

@@ -16,6 +16,7 @@ pub mod policies;
 mod readahead;
 mod report;
 pub mod schedulers;
+mod seeds;
 mod staelin2002;
 mod sysbench2004;
 mod tally;
@@ -36,6 +37,8 @@ pub struct Options {
     pub scale: u64,
     /// Concurrent simulations; results do not depend on their number.
     pub threads: usize,
+    /// Seed of the models. Figures near a bound are computed with the seeds that follow it too.
+    pub seed: u64,
 }
 
 /// Smallest experiments.

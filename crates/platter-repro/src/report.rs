@@ -92,7 +92,8 @@ impl Report {
             Column::text("claim"),
             Column::text("kind"),
             Column::number("published", ""),
-            Column::number("modelled", ""),
+            Column::number("ours", ""),
+            Column::number("of seeds", ""),
             Column::number("here", ""),
             Column::text("unit"),
             Column::text("holds if"),
@@ -101,16 +102,21 @@ impl Report {
         ]);
         let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), number);
         for claim in &self.claims {
-            let holds = match claim.holds() {
-                Some(true) => "yes",
-                Some(false) => "NO",
-                None => "-",
+            let holds = match (claim.holds(), claim.depends_on_seed()) {
+                (Some(true), false) => "yes",
+                (Some(true), true) => "yes, not with every seed",
+                (Some(false), false) => "NO",
+                (Some(false), true) => "NO, but with another seed",
+                (None, _) => "-",
             };
             table.row([
                 claim.id.to_owned(),
                 claim.kind.name().to_owned(),
                 figure(claim.published),
-                figure(claim.modelled),
+                figure(claim.ours),
+                claim
+                    .interval
+                    .map_or_else(String::new, |[low, high]| format!("{}..{}", number(low), number(high))),
                 figure(claim.here),
                 claim.unit.to_owned(),
                 claim.rule.text(),

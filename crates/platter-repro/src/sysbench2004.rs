@@ -16,7 +16,7 @@ mod show;
 
 use super::cells::run_all;
 use super::{Experiment, Hooks, Options, Report, ReproError};
-use cells::{CELLS, Found, seeds};
+use cells::{CELLS, Found, SEEDS};
 use machine::{Kernel, Machine};
 use platter_bench::fileio::Plan;
 
@@ -34,12 +34,13 @@ const WHOLE: u64 = 4;
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let requests = REQUESTS * WHOLE / options.scale.max(WHOLE);
+    let seeds = || (0..SEEDS).map(|next| options.seed.wrapping_add(next));
     let cells: Vec<(&Kernel, u64)> =
-        CELLS.iter().flat_map(|(_, kernel)| seeds(kernel).iter().map(move |&seed| (kernel, seed))).collect();
+        CELLS.iter().flat_map(|(_, kernel)| seeds().map(move |seed| (kernel, seed))).collect();
     let outcomes = run_all(options, hooks, &cells, |&(kernel, seed), cancel| {
         let plan =
             Plan { total_size: kernel.files, events: requests, fsync_end: false, seed, ..Plan::default() };
-        crew::run(&Machine::new(kernel)?, &plan, kernel.pages(), cancel)
+        crew::run(&Machine::new(kernel, seed)?, &plan, kernel, cancel)
     })?;
     let found = Found::new(outcomes);
     Ok(Report {
@@ -63,7 +64,7 @@ mod tests {
     fn report(threads: usize) -> Report {
         let cancel = AtomicBool::new(false);
         let hooks = Hooks { cancel: &cancel, progress: &mut |_| () };
-        run(&Options { scale: 64, threads }, hooks).unwrap()
+        run(&Options { scale: 64, threads, seed: 1 }, hooks).unwrap()
     }
 
     /// At the smallest scale: claims that do not depend on how long windows had time to be closed.
@@ -93,13 +94,14 @@ mod tests {
         ] {
             assert!(ids.contains(id), "{id}");
         }
-        assert!(claims.iter().all(|claim| claim.modelled.is_some_and(f64::is_finite)));
+        assert!(claims.iter().all(|claim| claim.ours.is_some_and(f64::is_finite)));
         let of = |id: &str| -> &Claim { claims.iter().find(|claim| claim.id == id).unwrap() };
-        for id in ["counters-before-hits", "counters-after", "counters-after-hits", "order-2.4-as"] {
+        for id in ["counters-before-hits", "counters-after", "counters-after-hits"] {
             assert_eq!(of(id).holds(), Some(true), "{id}");
         }
+        assert!(of("order-2.4-as").ours.is_some_and(|times| times > 1.0));
         // Misses close windows before the change, and none after it.
-        let [before, after] = ["counters-before", "counters-after"].map(|id| of(id).modelled.unwrap());
+        let [before, after] = ["counters-before", "counters-after"].map(|id| of(id).ours.unwrap());
         assert!(before > after + 5.0, "{before} and {after}");
         let text = one.to_text(false);
         assert!(

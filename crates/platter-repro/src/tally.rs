@@ -16,7 +16,7 @@ pub struct Tally {
     pub hold: usize,
     /// How many do not hold.
     pub fail: usize,
-    /// How many have both a published and a modelled figure.
+    /// How many have both a published figure and ours.
     pub figures: usize,
     /// Of these, how many are within 15 %.
     pub within_15_percent: usize,
@@ -101,19 +101,11 @@ mod tests {
     use super::*;
     use crate::claim::Rule;
 
-    fn claim(kind: Kind, published: f64, modelled: Option<f64>) -> Claim {
+    fn claim(kind: Kind, published: f64, ours: Option<f64>) -> Claim {
         Claim {
-            id: "id",
-            kind,
-            document: "document",
-            source: "source",
-            says: "says",
             published: Some(published),
-            modelled,
-            here: None,
-            unit: "s",
-            rule: Rule::AtLeast(1.0),
-            reason: None,
+            ours,
+            ..Claim::new("id", kind, ("document", "place"), ("says", "s"), Rule::AtLeast(1.0))
         }
     }
 
@@ -123,8 +115,8 @@ mod tests {
             .map(|kind| claim(kind, 1.0, Some(1.0)))
             .into();
         assert_eq!(Tally::of(&claims), []);
-        for modelled in [1.1, 0.8, 1.9, 5.0, 0.4] {
-            claims.push(claim(Kind::Prediction, 1.0, Some(modelled)));
+        for ours in [1.1, 0.8, 1.9, 5.0, 0.4] {
+            claims.push(claim(Kind::Prediction, 1.0, Some(ours)));
         }
         claims.push(claim(Kind::Prediction, 1.0, None));
         let tallies = Tally::of(&claims);

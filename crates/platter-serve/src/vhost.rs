@@ -14,6 +14,7 @@ mod disk;
 mod inflight;
 mod link;
 pub mod memory;
+mod polling;
 mod queue;
 pub mod request;
 pub mod ring;

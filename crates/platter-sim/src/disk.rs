@@ -13,7 +13,7 @@ pub mod layout;
 #[cfg(test)]
 mod layout_tests;
 mod machine;
-mod mech;
+pub(crate) mod mech;
 mod medium;
 pub mod params;
 mod read;

@@ -20,7 +20,7 @@ mod figures;
 mod tests;
 mod trace;
 
-pub use figures::{Compared, compare, correlation};
+pub use figures::{Compared, DiskSim, compare, correlation, disksim};
 pub use trace::{TraceError, Traced, load_trace, parse_trace};
 
 use crate::disk::{DiskParams, MechanicalDisk, Options, ParamsError};

@@ -147,11 +147,18 @@ impl Runner<'_> {
     }
 }
 
-/// Facts about the disks; they must hold at least one read each.
+/// Facts about the disks; they must be real and hold at least one read each.
 fn describe(disks: &Disks) -> Result<Vec<(&'static str, String)>, DmError> {
     let mut facts = Vec::new();
     for ladder in disks.open(&TABLE[TABLE.len() - 1])? {
         let device = ladder.device();
+        if device.clock().simulated().is_some() {
+            return Err(DmError::Unfit(format!(
+                "{} is simulated: its time is virtual, and what a rung costs is processor time of this machine; give \
+                 null(1T), ram(1G), a file or a block device",
+                device.name()
+            )));
+        }
         if device.size() < READ_BYTES as u64 {
             let (name, size) = (device.name(), units::bytes(device.size()));
             let text =

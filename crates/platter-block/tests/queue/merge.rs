@@ -69,6 +69,23 @@ fn a_bio_in_front_of_a_request_joins_it() {
 }
 
 #[test]
+fn noop_merges_at_the_front_only_if_it_is_told_to() {
+    for (front, expected) in [(0, &[(1024, 512), (512, 512)][..]), (1, &[(512, 1024)])] {
+        let mut noop = make_elevator("noop").unwrap();
+        noop.set("front_merges", front).unwrap();
+        let mut disk = FakeDisk::new(1 << 20, Limits::unlimited(512), THROUGH, 1);
+        disk.mode = Mode::Manual;
+        let settings = Settings { plug: None, depth: 1, ..Settings::default() };
+        let mut rig = Rig::with(disk, settings, Some(noop));
+        for pos in [4096, 1024, 512] {
+            rig.submit(Io::read(pos, 512));
+        }
+        rig.drain();
+        assert_eq!(&places(&mut rig)[1..], expected, "front_merges={front}");
+    }
+}
+
+#[test]
 fn what_must_stand_alone_does() {
     for elevator in elevators() {
         for flag in [Flags::NOMERGE, Flags::SOFT_BARRIER, Flags::HARD_BARRIER] {

@@ -25,6 +25,9 @@ pub(crate) struct Repro {
     /// Concurrent simulations; results do not depend on their number [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// Seed of the models; figures near a bound are computed with the seeds that follow it too
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -76,6 +79,7 @@ impl Repro {
         let options = Options {
             scale: if self.full { 1 } else { self.scale },
             threads: self.threads.unwrap_or_else(processors),
+            seed: self.seed,
         };
         let mut progress = Progress::new(context.progress);
         let mut show = |state: platter_repro::Progress| {

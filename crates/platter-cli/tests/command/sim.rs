@@ -116,6 +116,7 @@ fn a_disk_is_compared_with_a_trace() {
         }
     }
     assert!(result["within_250us_read_pct"].is_number() && result["correlation"].is_number());
+    assert!(result["disksim_mean_ms"].is_null() && result["disksim_rms_ms"].is_null(), "{result}");
     assert_eq!((&result["requests"], &result["requests_read"]), (&3.into(), &2.into()));
     let mean = result["real_mean_ms"].as_f64().unwrap();
     assert!((mean - 21.4 / 3.0).abs() < 1e-9, "{mean}");
@@ -151,6 +152,8 @@ fn real_disks_are_near_their_traces() {
         let of = |disk: &str| json(&["sim", "validate", "--disk", disk, "--trace", text(&trace)]);
         let (mut named, mut read) = (of(disk), of(text(&specs)));
         assert!(named["demerit"].as_f64().unwrap() < 0.05, "{named}");
+        let [ours, theirs] = ["sim_mean_ms", "disksim_mean_ms"].map(|key| named[key].as_f64().unwrap());
+        assert!((ours / theirs - 1.0).abs() < 0.001 && named["disksim_rms_ms_write"].is_number(), "{named}");
         (named["disk"], read["disk"]) = (().into(), ().into());
         assert_eq!(named, read, "{disk}");
     }

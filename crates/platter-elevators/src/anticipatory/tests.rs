@@ -171,6 +171,18 @@ fn kernels_set_what_they_had() {
     assert_eq!(elevator.batch.writes, 12, "tuned from where it is");
 }
 
+/// Way back counts twice from 2.6.2 on.
+#[test]
+fn a_request_behind_is_as_near_as_one_ahead_in_2_6_0_only() {
+    let mut elevator = Anticipatory::default();
+    elevator.last_sector[SYNC] = 1000;
+    let behind_first = [0, 1, 2].map(|rule| {
+        elevator.set("rule", rule).expect("in range");
+        elevator.cost(SYNC, 940) < elevator.cost(SYNC, 1100)
+    });
+    assert_eq!(behind_first, [true, false, false]);
+}
+
 #[test]
 fn unknown_ids_are_ignored() {
     let mut runner = runner();

@@ -4,11 +4,13 @@ use super::Results;
 use super::load::{Cell, DISKS, LOADS, Order, Place};
 use crate::claim::{Claim, Rule};
 use crate::kind::Kind;
+use crate::seeds::interval;
 
 /// Source of what barriers are.
-const AXBOE: &str = "Axboe, Linux Block I/O: Present and Future, 2004, IO Barriers";
+const AXBOE: (&str, &str) =
+    ("Axboe, Linux Block IO - present and future, Tokyo, 15 October 2004", "IO Barriers");
 /// Source of the sequences.
-const LINUX: &str = "Linux 2.6.16, ordered modes";
+const LINUX: (&str, &str) = ("Linux 2.6.16", "Documentation/block/barrier.txt, ordered modes");
 
 /// A claim about tag against drain on the first disk.
 struct Row {
@@ -87,22 +89,17 @@ fn ratios(results: &Results, disks: &[&'static str], one: Order, other: Order) -
 }
 
 /// The claims with the results of the model.
-pub(super) fn all(results: &Results) -> Vec<Claim> {
-    let claim = |id, source, says, modelled: Option<f64>, rule: Rule| {
-        let fails = modelled.is_none_or(|value| !rule.holds(value));
+pub(super) fn all(results: &Results, others: &[Results]) -> Vec<Claim> {
+    let claim = |id, from, says, figure: &dyn Fn(&Results) -> Option<f64>, rule: Rule| {
+        let ours = figure(results);
+        let near = ours.filter(|value| rule.is_near(*value));
+        let fails = ours.is_none_or(|value| !rule.holds(value));
         Claim {
-            id,
-            // The sources give no figures: all bounds are ours.
-            kind: Kind::Ours,
-            document: source,
-            source,
-            says,
-            published: None,
-            modelled,
-            here: None,
-            unit: "x",
-            rule,
+            ours,
+            interval: near.and_then(|value| interval(value, others.iter().map(figure))),
             reason: fails.then(|| "the ratio is outside of the bounds that were set before".to_owned()),
+            // The sources give no figures: all bounds are ours.
+            ..Claim::new(id, Kind::Ours, from, (says, "x"), rule)
         }
     };
     let mut claims: Vec<Claim> = ROWS
@@ -110,23 +107,21 @@ pub(super) fn all(results: &Results) -> Vec<Claim> {
         .map(|row| {
             let Row { id, cache, place, every, says, rule } = *row;
             let cell = Cell { disk: DISKS[0], cache, place, every, order: Order::Tag };
-            claim(id, LINUX, says, ratio(results, cell, Order::Tag, Order::Drain), rule)
+            claim(id, LINUX, says, &|results| ratio(results, cell, Order::Tag, Order::Drain), rule)
         })
         .collect();
-    let least = ratios(results, &DISKS, Order::Tag, Order::Drain).into_iter().reduce(f64::min);
     claims.push(claim(
         "never-behind",
         AXBOE,
         "on no disk and with no load are ordered tags slower than draining (the least ratio)",
-        least,
+        &|results| ratios(results, &DISKS, Order::Tag, Order::Drain).into_iter().reduce(f64::min),
         Rule::AtLeast(0.98),
     ));
-    let most = ratios(results, &DISKS, Order::Tag, Order::None).into_iter().reduce(f64::max);
     claims.push(claim(
         "never-free",
         AXBOE,
         "on no disk and with no load are ordered tags faster than no order (the largest ratio)",
-        most,
+        &|results| ratios(results, &DISKS, Order::Tag, Order::None).into_iter().reduce(f64::max),
         Rule::AtMost(1.02),
     ));
     claims

@@ -1,7 +1,6 @@
 //! The load: writes of a journal, every nth of them a barrier, as many at once as the disk has tags to spare.
 
 use crate::ReproError;
-use crate::disk::SEED;
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::Error;
 use platter_block::queue::Ordered;
@@ -80,11 +79,11 @@ pub(super) fn cells() -> Vec<Cell> {
     all
 }
 
-fn open(cell: &Cell) -> Result<Device, ReproError> {
+fn open(cell: &Cell, seed: u64) -> Result<Device, ReproError> {
     let row = catalogue::by_name(cell.disk).ok_or(ReproError::NoDisk(cell.disk))?;
-    let choices = Choices { write_cache: Some(cell.cache), seed: SEED, ..Choices::default() };
+    let choices = Choices { write_cache: Some(cell.cache), seed, ..Choices::default() };
     let model = row.make(choices).map_err(|_| ReproError::NoDisk(cell.disk))?;
-    let disk = SimDisk::new(&World::new(SEED), model, None);
+    let disk = SimDisk::new(&World::new(seed), model, None);
     let mut settings = DiskSettings::default();
     settings.queue.plug = None;
     settings.queue.ordered = if cell.order == Order::Tag { Ordered::Tag } else { Ordered::Drain };
@@ -97,12 +96,12 @@ fn failed(error: Error) -> ReproError {
     ReproError::Processes(error.into())
 }
 
-/// Runs a simulation of `writes` writes.
-pub(super) fn run(cell: &Cell, writes: u64, cancel: &AtomicBool) -> Result<Found, ReproError> {
-    let device = open(cell)?;
+/// Runs a simulation of `writes` writes with a seed.
+pub(super) fn run(cell: &Cell, (writes, seed): (u64, u64), cancel: &AtomicBool) -> Result<Found, ReproError> {
+    let device = open(cell, seed)?;
     let blocks = device.size() / BLOCK;
     let mut channel = device.channel(DEPTH).map_err(failed)?;
-    let mut rng = Rng::new(SEED);
+    let mut rng = Rng::new(seed);
     let (mut sent, mut done) = (0, Vec::new());
     let mut began: Vec<Time> = Vec::with_capacity(writes as usize);
     let (mut commit, mut commits) = (0, 0);

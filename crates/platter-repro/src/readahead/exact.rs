@@ -1,6 +1,6 @@
 //! The exact I/Os that policies make of known reads.
 
-use super::claim;
+use super::{CHANGES, claim};
 use crate::claim::{Claim, Rule};
 use crate::kind::Kind;
 use crate::policies::by_name;
@@ -9,8 +9,10 @@ use platter_bench::stats::Seeded;
 use platter_cache::readahead::Settings;
 use std::collections::BTreeSet;
 
-const THREAD: &str = "linux-kernel, \"Random file I/O regressions in 2.6\", May 2004";
-const RULES: &str = "the rules of that kernel, taken through by hand";
+const THREAD: (&str, &str) =
+    ("Random file I/O regressions in 2.6, KernelTrap, 2004", "R. Pai, 3 May 2004, example");
+const RULES: (&str, &str) =
+    ("Linux, mm/readahead.c and mm/filemap.c", "the rules of that kernel, taken through by hand");
 
 fn simulate(policy: &str, values: &[i64], reads: &[Read]) -> Option<Outcome> {
     let settings = Settings { values: values.to_vec(), ..Settings::default() };
@@ -49,7 +51,7 @@ fn agree(found: Option<Outcome>, expected: &[u32]) -> Option<f64> {
 /// A claim that the sizes of the first I/Os are exactly these.
 fn sequence(
     id: &'static str,
-    source: &'static str,
+    from: (&'static str, &str),
     says: &'static str,
     found: Option<Outcome>,
     expected: &[u32],
@@ -58,23 +60,23 @@ fn sequence(
     Claim {
         kind: Kind::Mechanism,
         published: Some(all),
-        modelled: agree(found, expected),
-        ..claim(id, source, says, "I/Os as said", Rule::Between(all, all))
+        ours: agree(found, expected),
+        ..claim(id, from, says, "I/Os as said", Rule::Between(all, all))
     }
 }
 
 fn number(
     id: &'static str,
-    source: &'static str,
+    from: (&'static str, &str),
     says: &'static str,
     unit: &'static str,
-    (published, modelled): (f64, Option<f64>),
+    (published, ours): (f64, Option<f64>),
 ) -> Claim {
     Claim {
         kind: Kind::Mechanism,
         published: Some(published),
-        modelled,
-        ..claim(id, source, says, unit, Rule::Between(published, published))
+        ours,
+        ..claim(id, from, says, unit, Rule::Between(published, published))
     }
 }
 
@@ -163,7 +165,7 @@ fn sequences() -> Vec<Claim> {
         ),
         sequence(
             "2.6.24-sequence",
-            "Wu and others, readahead on demand (2.6.23)",
+            (CHANGES, "readahead on demand (F. Wu, 2.6.23)"),
             "on demand, in sequence: 4, 8, 16, 32, 32 pages",
             of("ondemand"),
             &[4, 8, 16, 32, 32],
@@ -213,7 +215,7 @@ fn contexts() -> Vec<Claim> {
         let of_stream = |page: u64| (from..from + 1000).contains(&page);
         outcome.ios.iter().find(|io| io.pages > 1 && of_stream(io.page)).map(|io| io.page as f64)
     };
-    const WU: &str = "F. Wu, context readahead (2.6.31)";
+    const WU: (&str, &str) = (CHANGES, "context readahead (F. Wu, 2.6.31)");
     let says = |policy, low| match (policy, low) {
         ("ondemand", true) => {
             ("marker-low", "of 1, 1001, 2, 1002, 3, 4, 1003, 5, ... markers find the first sequence at 4")

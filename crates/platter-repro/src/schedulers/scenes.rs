@@ -1,7 +1,7 @@
 //! The scenes: the processes of each test.
 
 use super::published::PRIORITIES;
-use crate::disk::{DiskPlan, IDE, SCSI, SEED};
+use crate::disk::{DiskPlan, IDE, SCSI};
 use platter_bench::processes::{
     File, Placement, Process, ProcessError, ReadPlan, Steps, WritePlan, compare_trees, copy_tree, random_io,
     read_file, read_tree, write_file,
@@ -149,8 +149,12 @@ const AXBOE_S: u64 = 30;
 
 impl Scene {
     /// The processes, and the time after which the test ends.
-    pub(super) fn make(&self, scale: u64, size: u64) -> Result<(Vec<Process>, Span), ProcessError> {
-        let stage = Stage { scale, place: Placement::new(size) };
+    pub(super) fn make(
+        &self,
+        (scale, seed): (u64, u64),
+        size: u64,
+    ) -> Result<(Vec<Process>, Span), ProcessError> {
+        let stage = Stage { scale, seed, place: Placement::new(size) };
         // Seconds to spare for each of eight clients.
         let scaled = Span((AXBOE_S * 1_000_000_000 / scale).max(5_000_000_000));
         let until_through = Span(PATIENCE * 1_000_000_000 / scale);
@@ -170,6 +174,7 @@ impl Scene {
 /// A disk that is being filled, with the scale of the sizes.
 struct Stage {
     scale: u64,
+    seed: u64,
     place: Placement,
 }
 
@@ -181,6 +186,11 @@ fn cat(file: File) -> Steps {
 }
 
 impl Stage {
+    /// The seed of one of several processes or trees, counted from 1.
+    fn nth_seed(&self, number: u64) -> u64 {
+        self.seed.wrapping_sub(1).wrapping_mul(1000).wrapping_add(number)
+    }
+
     fn file(&mut self, mib: u64) -> Result<File, ProcessError> {
         self.place.file(mib * MIB / self.scale)
     }
@@ -201,7 +211,7 @@ impl Stage {
 
     /// The small reads of a starting program, each of which depends on the previous one.
     fn program(&mut self) -> Result<Steps, ProcessError> {
-        let files = self.place.scattered(60, 512 * MIB, SEED)?;
+        let files = self.place.scattered(60, 512 * MIB, self.seed)?;
         Ok(read_tree(files, ReadPlan { think: Span::from_millis(1), ..ReadPlan::buffered(WINDOW) }))
     }
 
@@ -221,7 +231,7 @@ impl Stage {
                 Ok(during(cat(file), stream))
             }
             Kind::TreeDuringWrite | Kind::TreeDuringRead => {
-                let tree = self.kernel(SEED)?;
+                let tree = self.kernel(self.seed)?;
                 let stream = self.streaming(matches!(kind, Kind::TreeDuringWrite))?;
                 Ok(during(read_tree(tree, ReadPlan::buffered(WINDOW)), stream))
             }
@@ -231,12 +241,12 @@ impl Stage {
             }
             Kind::CopyTrees => self.copy_trees(),
             Kind::TwoTrees => {
-                let (first, second) = (self.kernel(SEED)?, self.kernel(SEED)?);
+                let (first, second) = (self.kernel(self.seed)?, self.kernel(self.seed)?);
                 let steps = compare_trees(first, second, ReadPlan::buffered(WINDOW));
                 Ok(vec![Process::new("diff", 1, steps)])
             }
             _ => {
-                let tree = self.kernel(SEED)?;
+                let tree = self.kernel(self.seed)?;
                 Ok(vec![Process::new("find", 1, read_tree(tree, ReadPlan::buffered(WINDOW)))])
             }
         }
@@ -252,7 +262,7 @@ impl Stage {
 
     fn six_trees(&mut self) -> Result<Vec<Process>, ProcessError> {
         let reader = |number: u32| {
-            let steps = read_tree(self.kernel(u64::from(number))?, ReadPlan::buffered(WINDOW));
+            let steps = read_tree(self.kernel(self.nth_seed(number.into()))?, ReadPlan::buffered(WINDOW));
             Ok(Process::new(format!("find {number}"), number, steps))
         };
         (1..=6).map(reader).collect()
@@ -262,7 +272,7 @@ impl Stage {
     fn copy_trees(&mut self) -> Result<Vec<Process>, ProcessError> {
         let mut steps: Steps = Box::new(std::iter::empty());
         for seed in 1..=3 {
-            let (from, to) = (self.kernel(seed)?, self.kernel(seed)?);
+            let (from, to) = (self.kernel(self.nth_seed(seed))?, self.kernel(self.nth_seed(seed))?);
             steps = Box::new(steps.chain(copy_tree(from, to, ReadPlan::buffered(WINDOW))));
         }
         Ok(vec![Process::new("cp", 1, steps)])
@@ -283,7 +293,7 @@ impl Stage {
         };
         let client = |number: u64| {
             let file = self.place.file(1024 * MIB)?;
-            Ok(Process::new(format!("client {number}"), number as u32, steps(file, number)))
+            Ok(Process::new(format!("client {number}"), number as u32, steps(file, self.nth_seed(number))))
         };
         (1..=number).map(client).collect()
     }
@@ -312,7 +322,7 @@ impl Stage {
 
     fn reads_under_writes(&mut self) -> Result<Vec<Process>, ProcessError> {
         let (file, stream) = (self.place.file(4096 * MIB)?, self.streaming(true)?);
-        let steps = random_io(file, Op::Read, 4096, Span::ZERO, SEED, None);
+        let steps = random_io(file, Op::Read, 4096, Span::ZERO, self.seed, None);
         Ok(vec![Process::new("reader", 1, steps).after(LEAD), stream])
     }
 }

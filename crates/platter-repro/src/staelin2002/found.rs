@@ -1,21 +1,32 @@
 //! The measurements, arranged for the claims.
 
+use super::SEVERAL;
 use super::machine::DISKS;
 use platter_bench::chunked::{Cell, Personality, Plan, Point};
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 /// The points of a run.
 pub(super) struct Found<'a> {
     pub(super) plan: &'a Plan,
     points: HashMap<Cell, &'a Point>,
+    /// The points that were asked for.
+    used: RefCell<Vec<Cell>>,
 }
 
 impl<'a> Found<'a> {
     pub(super) fn new(plan: &'a Plan, points: &'a [Point]) -> Found<'a> {
-        Found { plan, points: points.iter().map(|point| (point.cell, point)).collect() }
+        let points = points.iter().map(|point| (point.cell, point)).collect();
+        Found { plan, points, used: RefCell::default() }
+    }
+
+    /// What was asked for since the last call.
+    pub(super) fn take_used(&self) -> Vec<Cell> {
+        self.used.take()
     }
 
     pub(super) fn point(&self, cell: &Cell) -> Option<&Point> {
+        self.used.borrow_mut().push(*cell);
         self.points.get(cell).copied()
     }
 
@@ -39,6 +50,12 @@ impl<'a> Found<'a> {
     pub(super) fn peak(&self, personality: Personality, disks: usize) -> Option<f64> {
         let rates = self.plan.requests.iter().filter_map(|&request| self.rate(personality, disks, request));
         rates.reduce(f64::max)
+    }
+
+    /// The median of an array with several requests at once.
+    pub(super) fn several(&self, request: u64, stripe: u64) -> Option<f64> {
+        let cell = self.plan.cell(Personality::CsraidPosix, DISKS, request);
+        Some(self.point(&Cell { stripe, depth: SEVERAL, ..cell })?.median())
     }
 
     /// The ratio of two personalities' rates on all disks, at each size of requests in a range.

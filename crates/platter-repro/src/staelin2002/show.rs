@@ -15,9 +15,10 @@ pub(super) fn method(samples: usize) -> Vec<String> {
             "Three Fujitsu MAN3367MP on one Ultra160 string on a PCI bus of 32 bits and 33 MHz, all of them models; \
              medians of {samples} samples of each process, as lmbench takes them, in virtual time."
         ),
-        "Rules were set before the model was run: \"roughly\" and \"nearly\" are a tenth, \"generally\" three \
+        "\"roughly\" and \"nearly\" are a tenth, \"generally\" three \
          quarters of the sizes of requests, \"far more\" twice, \"substantial\" a tenth. csraid is csraid-posix: \
-         each disk gets one part at a time, as with the aio of the paper."
+         each disk gets one part at a time, as with the aio of the paper. Arrays have one request at once, as one \
+         process that issues its requests serially has; what four at once would be is shown beside it."
             .to_owned(),
         "Only the order of the systems' requests is modelled; processor time, page cache, copies and file locks \
          take no time."
@@ -36,13 +37,15 @@ pub(super) fn variants(plan: &Plan, request: u64) -> impl Iterator<Item = (&'sta
 pub(super) fn tables(found: &Found<'_>, watched: &[Point]) -> Vec<(String, Table)> {
     let names = found.plan.personalities.iter().map(|each| each.name());
     let names = names.chain(variants(found.plan, 0).map(|(name, _)| name));
-    let names = names.map(|name| Column::number(name, "MiB/s"));
+    let names = names.chain(["four csraid-posix"]).map(|name| Column::number(name, "MiB/s"));
     let mut rates = Table::new(std::iter::once(Column::text("request")).chain(names));
     for &request in &found.plan.requests {
         let cells = found.plan.personalities.iter().map(|&each| found.plan.cell(each, DISKS, request));
         let cells = cells.chain(variants(found.plan, request).map(|(_, cell)| cell));
         let rate = |cell| found.point(&cell).map_or_else(|| "-".to_owned(), |point| fixed(point.median(), 2));
-        rates.row(std::iter::once(bytes(request)).chain(cells.map(rate)));
+        let several = found.several(request, found.plan.stripe);
+        let several = several.map_or_else(|| "-".to_owned(), |rate| fixed(rate, 2));
+        rates.row(std::iter::once(bytes(request)).chain(cells.map(rate)).chain([several]));
     }
     let disks = (0..DISKS).map(|disk| Column::number(format!("disk {disk}"), "% busy"));
     let mut columns = vec![Column::text("personality")];

@@ -1,7 +1,7 @@
 //! The runs with their names, and the published results.
 
 use super::crew::Outcome;
-use super::machine::{KOPYTOV, Kernel, PIGGIN};
+use super::machine::{KOPYTOV, Kernel, SMALL};
 
 /// Files of the test, in bytes.
 const SIZE: u64 = 3 << 30;
@@ -16,24 +16,36 @@ pub(super) const CELLS: &[(&str, Kernel)] = &[
     ("private-as", on(KOPYTOV, "2.6.6+private", ("2.6.5", "anticipatory"))),
     ("private-deadline", on(KOPYTOV, "2.6.6+private", ("2.6.5", "deadline"))),
     ("2.6.7-as", on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory"))),
-    ("piggin-2.4", on(PIGGIN, "linux-2.4", ("2.4.25", "linus"))),
-    ("piggin-2.6", on(PIGGIN, "2.6.5", ("2.6.5", "anticipatory"))),
-    ("piggin-exact", on(PIGGIN, "none", ("2.6.5", "anticipatory"))),
-    ("piggin-size", on(PIGGIN, "2.6.6+size", ("2.6.5", "anticipatory"))),
+    ("piggin-2.4", on(SMALL, "linux-2.4", ("2.4.25", "linus"))),
+    ("piggin-2.6", on(SMALL, "2.6.5", ("2.6.5", "anticipatory"))),
+    ("piggin-exact", on(SMALL, "none", ("2.6.5", "anticipatory"))),
+    ("piggin-size", on(SMALL, "2.6.6+size", ("2.6.5", "anticipatory"))),
     ("2.4-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
     ("2.4-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
     ("2.4-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "linux-2.4", ("2.4.25", "linus")) }),
     ("2.6.7-2g", Kernel { files: 2 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
     ("2.6.7-4g", Kernel { files: 4 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
     ("2.6.7-8g", Kernel { files: 8 << 30, ..on(KOPYTOV, "2.6.7", ("2.6.7", "anticipatory")) }),
+    ("ext2-2.4", mortons("linux-2.4", ("2.4.25", "linus"))),
+    ("ext2-as", mortons("2.6.5", ("2.6.5", "anticipatory"))),
+    ("ext2-cfq", mortons("2.6.5", ("2.6.5", "cfq-v1"))),
+    ("ext2-deadline", mortons("2.6.5", ("2.6.5", "deadline"))),
+    ("ext2-private-as", mortons("2.6.6+private", ("2.6.5", "anticipatory"))),
+    ("ext2-private-cfq", mortons("2.6.6+private", ("2.6.5", "cfq-v1"))),
+    ("ext2-private-deadline", mortons("2.6.6+private", ("2.6.5", "deadline"))),
 ];
+
+/// Morton's machine: 2 GB of files on ext2.
+const fn mortons(readahead: &'static str, elevator: (&'static str, &'static str)) -> Kernel {
+    Kernel { files: 2 << 30, journal: false, ..on(SMALL, readahead, elevator) }
+}
 
 const fn on(
     memory: u64,
     readahead: &'static str,
     (preset, elevator): (&'static str, &'static str),
 ) -> Kernel {
-    Kernel { readahead, preset, elevator, memory, files: SIZE }
+    Kernel { readahead, preset, elevator, memory, files: SIZE, journal: true }
 }
 
 /// A published time.
@@ -42,33 +54,43 @@ pub(super) struct Time {
     pub(super) id: &'static str,
     /// A description of the run.
     pub(super) says: &'static str,
-    pub(super) source: &'static str,
+    /// The document, and the place in it.
+    pub(super) from: (&'static str, &'static str),
     /// Seconds.
     pub(super) seconds: f64,
     /// The run that models it.
     pub(super) cell: &'static str,
-    /// The claim that it is compared with: how many times its time; `None`: as it is.
+    /// The claim whose time the table divides it by.
     pub(super) base: Option<&'static str>,
 }
 
-const MAY2: &str = "A. Kopytov, 2 May 2004";
-const MAY3: &str = "N. Piggin, 3 May 2004";
-const FIXED: &str = "A. Kopytov, with Morton's patch, May 2004";
-const LATER: &str = "A. Kopytov, 2.6.7-rc1 and 2.4.27-pre3, May 2004";
+/// The page with the first mails.
+pub(super) const PAGE: &str = "Random file I/O regressions in 2.6, KernelTrap, 4 May 2004";
+/// All mails.
+pub(super) const THREAD: &str = "Random file I/O regressions in 2.6, linux-kernel, 2 to 26 May 2004";
+
+const MAY2: (&str, &str) = (PAGE, "A. Kopytov, 2 May 2004");
+const MAY3: (&str, &str) = (PAGE, "N. Piggin, 3 May 2004");
+const FIXED: (&str, &str) = (THREAD, "A. Kopytov, with Morton's patch");
+const LATER: (&str, &str) = (THREAD, "A. Kopytov, 2.6.7-rc1 and 2.4.27-pre3");
+const TABLE: (&str, &str) = (THREAD, "A. Morton, table of 2 GB on ext2, 256 MB, two processors");
+
+type From = ((&'static str, &'static str), Option<&'static str>);
 
 const fn time(
     id: &'static str,
     cell: &'static str,
     seconds: f64,
-    (source, base): (&'static str, Option<&'static str>),
+    (from, base): From,
     says: &'static str,
 ) -> Time {
-    Time { id, says, source, seconds, cell, base }
+    Time { id, says, from, seconds, cell, base }
 }
 
-const KOPYTOVS: (&str, Option<&str>) = (MAY2, Some("2.4.25"));
-const PIGGINS: (&str, Option<&str>) = (MAY3, Some("piggin-2.4.24"));
-const FIX: (&str, Option<&str>) = (FIXED, Some("2.4.25"));
+const KOPYTOVS: From = (MAY2, Some("2.4.25"));
+const PIGGINS: From = (MAY3, Some("piggin-2.4.24"));
+const FIX: From = (FIXED, Some("2.4.25"));
+const MORTONS: From = (TABLE, Some("morton-2.4.27"));
 
 /// The published times. A base comes before the times compared with it.
 pub(super) const TIMES: &[Time] = &[
@@ -92,16 +114,17 @@ pub(super) const TIMES: &[Time] = &[
     time("4g-2.6.7", "2.6.7-4g", 82.8, (LATER, Some("4g-2.4.27")), "4 GB of files, 2.6.7-rc1"),
     time("8g-2.4.27", "2.4-8g", 83.1, (LATER, None), "8 GB of files, 2.4.27-pre3"),
     time("8g-2.6.7", "2.6.7-8g", 99.4, (LATER, Some("8g-2.4.27")), "8 GB of files, 2.6.7-rc1"),
+    time("morton-2.4.27", "ext2-2.4", 60.9, (TABLE, None), "Morton's machine, 2.4.27-pre2"),
+    time("morton-2.6.6-as", "ext2-as", 83.8, MORTONS, "the same, 2.6.6, anticipatory"),
+    time("morton-2.6.6-cfq", "ext2-cfq", 85.4, MORTONS, "the same, 2.6.6, CFQ"),
+    time("morton-2.6.6-deadline", "ext2-deadline", 102.5, MORTONS, "the same, 2.6.6, deadline"),
+    time("morton-fixed-as", "ext2-private-as", 62.6, MORTONS, "the same, 2.6.6-bk, anticipatory"),
+    time("morton-fixed-cfq", "ext2-private-cfq", 67.2, MORTONS, "the same, 2.6.6-bk, CFQ"),
+    time("morton-fixed-deadline", "ext2-private-deadline", 63.4, MORTONS, "the same, 2.6.6-bk, deadline"),
 ];
 
-/// Seeds of the positions of requests. The test itself runs with all of them, related runs with the first.
-pub(super) const SEEDS: [u64; 3] = [1, 2, 3];
-
-/// The seeds of a run.
-pub(super) fn seeds(kernel: &Kernel) -> &'static [u64] {
-    let of_the_test = kernel.memory == KOPYTOV && kernel.files == SIZE;
-    if of_the_test { &SEEDS } else { &SEEDS[..1] }
-}
+/// Seeds of each run: the positions of requests.
+pub(super) const SEEDS: u64 = 3;
 
 /// The results of the runs, for each seed.
 pub(super) struct Found(Vec<(&'static str, Vec<Outcome>)>);
@@ -110,9 +133,16 @@ impl Found {
     /// Outcomes in the order of [`CELLS`], those of one run together.
     pub(super) fn new(outcomes: Vec<Outcome>) -> Found {
         let mut outcomes = outcomes.into_iter();
-        let runs =
-            CELLS.iter().map(|(name, kernel)| (*name, outcomes.by_ref().take(seeds(kernel).len()).collect()));
+        let runs = CELLS.iter().map(|(name, _)| (*name, outcomes.by_ref().take(SEEDS as usize).collect()));
         Found(runs.collect())
+    }
+
+    /// The results of each seed by itself.
+    pub(super) fn by_seed(&self) -> Vec<Found> {
+        let one = |seed: usize| {
+            Found(self.0.iter().map(|(name, all)| (*name, all[seed..=seed].to_vec())).collect())
+        };
+        (0..SEEDS as usize).map(one).collect()
     }
 
     /// A mean over the seeds of a run.

@@ -2,7 +2,7 @@
 
 use super::journal::{Extent, Journal, Step};
 use super::layout::{BLOCK, Layout};
-use super::machine::Machine;
+use super::machine::{Kernel, Machine};
 use crate::ReproError;
 use platter_bench::fileio::Plan;
 use platter_bench::fileio::requests::{Request, Requests};
@@ -46,6 +46,8 @@ enum Doing {
     Data(Request),
     /// The data of a file, for an `fsync`.
     Writing(u32),
+    /// The inode of a file, for an `fsync` without a journal.
+    Inode,
     /// A commit.
     Commit,
     /// The thread has finished.
@@ -59,6 +61,7 @@ struct Crew<'a> {
     disk: Channel,
     requests: Requests,
     journal: Journal,
+    journals: bool,
     doing: Vec<Doing>,
     /// For each thread one bio for reads and one for writes, unless it is in flight.
     idle: Vec<[Option<Bio>; 2]>,
@@ -72,7 +75,7 @@ struct Crew<'a> {
 pub(super) fn run(
     machine: &Machine,
     plan: &Plan,
-    memory: u64,
+    kernel: &Kernel,
     cancel: &AtomicBool,
 ) -> Result<Outcome, ReproError> {
     let stack = |error: platter_block::fault::Error| ReproError::Stack(error.to_string());
@@ -85,6 +88,7 @@ pub(super) fn run(
         disk: machine.disk.channel(threads + 16).map_err(stack)?,
         requests: Requests::new(plan),
         journal: Journal::new(plan.files),
+        journals: kernel.journal,
         doing: vec![Doing::Over; threads],
         idle: (0..threads).map(|_| [const { None }; 2]).collect(),
         block: plan.block,
@@ -92,7 +96,7 @@ pub(super) fn run(
         coming: BTreeMap::new(),
     };
     let channel = machine.cache.channel(1).map_err(stack)?;
-    Preparation::new(channel, plan, memory).run(Load::new(machine.disk.clock(), 1, 0))?;
+    Preparation::new(channel, plan, kernel.pages()).run(Load::new(machine.disk.clock(), 1, 0))?;
     let mut load = Load::new(machine.disk.clock(), 1, 0);
     let begin = load.now();
     for thread in 0..plan.threads {
@@ -188,6 +192,16 @@ impl Crew<'_> {
         send(&mut self.cache, bio)
     }
 
+    /// Writes the block of inodes that has a file's, as ext2 does.
+    fn write_inode(&mut self, thread: u32, file: u32) -> Result<(), ReproError> {
+        self.doing[thread as usize] = Doing::Inode;
+        let pos = u64::from(Layout::inode_block(file)) * BLOCK;
+        let mut bio = Bio::write(pos, vec![0u8; BLOCK as usize]).map_err(fault)?;
+        bio.set_token(thread.into());
+        bio.set_context(context(thread));
+        send(&mut self.disk, bio)
+    }
+
     /// The bio that a thread waited for has completed.
     fn landed(&mut self, now: Time, thread: u32, bio: Bio) -> Result<(), ReproError> {
         match self.doing[thread as usize] {
@@ -196,7 +210,7 @@ impl Crew<'_> {
                     return Ok(());
                 };
                 self.journal.touch(file, now);
-                if bio.op() == Op::Write {
+                if bio.op() == Op::Write && self.journals {
                     self.journal.wrote(Extent { pos: bio.pos() - bio.done(), len: self.block });
                 }
                 let kind = usize::from(bio.op() == Op::Write);
@@ -207,12 +221,16 @@ impl Crew<'_> {
                 if !self.journal.take_dirty(file) {
                     return self.next(thread);
                 }
+                if !self.journals {
+                    return self.write_inode(thread, file);
+                }
                 self.doing[thread as usize] = Doing::Commit;
                 match self.journal.force(thread) {
                     true => self.commit(),
                     false => Ok(()),
                 }
             }
+            Doing::Inode => self.next(thread),
             Doing::Index(_) | Doing::Commit | Doing::Over => Ok(()),
         }
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Kopytov's machine. Its memory is not published; his counters are: 1066 of 5860 windows after a jump were there
 /// already, 18 % of 3 GB.
 pub(super) const KOPYTOV: u64 = 512 << 20;
-/// Piggin's machine: "an IDE disk, 256MB ram".
-pub(super) const PIGGIN: u64 = 256 << 20;
+/// Piggin's machine, "an IDE disk, 256MB ram", and Morton's, with two processors.
+pub(super) const SMALL: u64 = 256 << 20;
 
 /// The properties of a kernel and its machine in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(super) struct Kernel {
     pub(super) memory: u64,
     /// Bytes of all files.
     pub(super) files: u64,
+    /// The file system has a journal: ext3, not ext2.
+    pub(super) journal: bool,
 }
 
 impl Kernel {
@@ -43,8 +45,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(kernel: &Kernel) -> Result<Machine, ReproError> {
-        let disk = open_unflushed(IDE, kernel.preset, kernel.elevator)?;
+    pub(super) fn new(kernel: &Kernel, seed: u64) -> Result<Machine, ReproError> {
+        let disk = open_unflushed(IDE, (kernel.preset, kernel.elevator), seed)?;
         let settings = cache::Settings {
             size: kernel.pages(),
             readahead: crate::policies::by_name(kernel.readahead)

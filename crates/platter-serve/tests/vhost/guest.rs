@@ -258,6 +258,20 @@ impl Guest {
         }
     }
 
+    /// Waits until the device of a queue without notifications by index wants to be notified: it has nothing to do.
+    pub(crate) fn await_device_sleep(&self, number: usize) {
+        let begun = Instant::now();
+        while self.load(number, USED) & 1 != 0 {
+            assert!(begun.elapsed() < LONG, "the device of queue {number} does not sleep");
+            std::thread::yield_now();
+        }
+    }
+
+    /// How often the guest was notified since the last call.
+    pub(crate) fn notifications(&self, number: usize) -> u64 {
+        self.queues[number].call.read().unwrap_or(0)
+    }
+
     /// Where the data of a slot is: an offset in memory.
     pub(crate) fn data(&self, number: usize, slot: u16) -> usize {
         self.queues[number].area + RINGS + usize::from(slot) * (DATA + 64)

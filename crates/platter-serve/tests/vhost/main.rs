@@ -7,4 +7,5 @@ mod guest;
 mod hostile;
 mod life;
 mod oracle;
+mod pace;
 mod rig;

@@ -49,12 +49,14 @@ pub static TABLE: &[BusModel] = &[
     },
     BusModel {
         name: "fc2g",
-        summary: "Fibre Channel arbitrated loop, 2 Gbit/s: 200 MB/s, 126 disks",
-        source: "rate and disks: FC-AL-2, 2.125 Gbaud in 8b/10b less frames' headers; phases and bursts estimated",
+        summary: "Fibre Channel arbitrated loop, 2 Gbit/s: 206 MB/s, 126 disks",
+        source: "disks: FC-AL-2; rate: 2.125 Gbaud in 8b/10b, 212.5 MB/s, of which frames of 2,048 bytes leave 2,048 of 2,108 \
+                 (FC-PH: 24 bytes of header, 12 of delimiters and CRC, 24 of primitive signals between frames); command: the \
+                 frames of FCP_CMND and FCP_RSP, each with an arbitration; arbitration and bursts estimated",
         params: BusParams {
-            rate: 200_000_000,
+            rate: 206_451_613,
             arbitration: nanos(2_000),
-            command: nanos(10_000),
+            command: nanos(2_828),
             burst: 64 << 10,
             exclusive: false,
             disks: Some(126),

@@ -100,6 +100,16 @@ fn a_saturated_bus_carries_its_rate_in_equal_shares() {
     }
 }
 
+/// Eight disks saturated a loop of 2 Gbit/s with 194.61 MiB/s (L. Dale, linux-kernel, 10 July 2002); framing leaves 196.9.
+#[test]
+fn a_loop_of_fibre_channel_carries_what_was_measured_and_no_more_than_its_frames_leave() {
+    let fabric = Fabric::new();
+    let mut disks: Vec<Bused> = (0..8).map(|_| on(&fabric, &["fc2g"], ideal(100, 4))).collect();
+    let bytes = share(&mut disks, 2, 256 << 10, Time(40_000_000_000));
+    let mib_per_s = bytes.iter().sum::<u64>() as f64 / 40.0 / f64::from(1 << 20);
+    assert!((194.61..196.9).contains(&mib_per_s), "{mib_per_s}");
+}
+
 /// A disk that serves one command at a time and queues three more.
 struct Serial {
     each: Span,

@@ -31,9 +31,12 @@ impl Values {
 
     /// Nanoseconds, shown as milliseconds.
     fn time(&mut self, group: &'static str, name: &str, nanos: u64) {
-        let text = format!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000);
-        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
-        self.add(group, name, text, "ms");
+        self.add(group, name, millis(nanos), "ms");
+    }
+
+    fn signed_time(&mut self, group: &'static str, name: &str, nanos: i64) {
+        let sign = if nanos < 0 { "-" } else { "" };
+        self.add(group, name, format!("{sign}{}", millis(nanos.unsigned_abs())), "ms");
     }
 
     fn span(&mut self, group: &'static str, name: &str, span: Span) {
@@ -55,6 +58,12 @@ pub fn describe(kind: Kind) -> Vec<Value> {
         Kind::Ideal(params) => ideal(&mut values, params),
     }
     values.0
+}
+
+/// Nanoseconds in milliseconds, without zeros at the end.
+fn millis(nanos: u64) -> String {
+    let text = format!("{}.{:06}", nanos / 1_000_000, nanos % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// All parameters of a mechanical disk.
@@ -112,7 +121,7 @@ fn mechanics(values: &mut Values, mechanics: &MechanicsParams) {
         values.time(group, "full seek", points.full);
     }
     values.time(group, "head switch", mechanics.head_switch);
-    values.time(group, "write settling", mechanics.write_settle);
+    values.signed_time(group, "write settling", mechanics.write_settle);
 }
 
 fn control(values: &mut Values, control: &ControlParams) {

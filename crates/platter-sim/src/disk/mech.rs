@@ -76,7 +76,7 @@ pub(crate) struct Mechanics {
     inverse: u64,
     seek: Vec<u64>,
     head_switch: u64,
-    write_settle: u64,
+    write_settle: i64,
     period: u64,
 }
 
@@ -137,7 +137,7 @@ impl Mechanics {
         let distance = from.cylinder.abs_diff(to.cylinder) as usize;
         let seek = self.seek.get(distance).or(self.seek.last()).copied().unwrap_or(0);
         let time = if from.head == to.head { seek } else { seek.max(self.head_switch) };
-        if write && time != 0 { time + self.write_settle } else { time }
+        if write && time != 0 { time.saturating_add_signed(self.write_settle) } else { time }
     }
 
     /// Time until the first sector of a run is under the head.

@@ -120,8 +120,9 @@ pub struct MechanicsParams {
     pub seek: SeekCurve,
     /// Time to change to another surface.
     pub head_switch: u64,
-    /// Added to each seek and head change before a write.
-    pub write_settle: u64,
+    /// Added to each seek and head change before a write. Negative where the times of seeks are those of writes and
+    /// reads take longer; no move takes less than 0.
+    pub write_settle: i64,
 }
 
 /// What is modelled of an access to the medium.

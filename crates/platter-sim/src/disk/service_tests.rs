@@ -61,7 +61,7 @@ fn tiny() -> DiskParams {
         rpm: 6000,
         seek: SeekCurve::Table(vec![(1, 1_000 * US), (9, 5_000 * US)]),
         head_switch: 1_000 * US,
-        write_settle: 250 * US,
+        write_settle: 250_000,
     };
     params.control = ControlParams::default();
     params.bus = BusParams::default();

@@ -73,7 +73,7 @@ impl DiskParams {
                     full: disk.seek_full,
                 }),
                 head_switch: disk.head_switch,
-                write_settle: disk.write_settle,
+                write_settle: disk.write_settle.try_into().unwrap_or(i64::MAX),
             },
             control: ControlParams {
                 read_hit: both(disk.read_hit_overhead),

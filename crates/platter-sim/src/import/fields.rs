@@ -34,6 +34,15 @@ impl Block {
         self.get(key)?.nanoseconds(key, 1.0)
     }
 
+    /// A time in milliseconds that may be negative, as nanoseconds.
+    pub(super) fn signed_time(&self, key: &str) -> Result<i64, ImportError> {
+        let value = self.get(key)?;
+        match value.float() {
+            Some(time) if time.abs() <= 1e6 => Ok((time * 1e6).round() as i64),
+            _ => Err(value.error(format!("a number from -1000000 to 1000000 as `{key}`"))),
+        }
+    }
+
     pub(super) fn word(&self, key: &str) -> Result<&str, ImportError> {
         self.get(key)?.word(key)
     }

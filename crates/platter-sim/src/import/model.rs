@@ -42,6 +42,8 @@ pub(super) fn layout(disk: &Block) -> Result<LayoutParams, ImportError> {
         next = zone.last_cylinder + 1;
         result.push(zone);
     }
+    // The zones count, as they do against the label.
+    let cylinders = cylinders.max(next);
     if cylinders - next > MAX_GAP {
         let expected = format!("zones up to cylinder {}, the last; they end at {}", cylinders - 1, next - 1);
         return Err(block.get("Zones")?.error(expected));
@@ -69,7 +71,8 @@ fn sparing(block: &Block) -> Result<Sparing, ImportError> {
 fn zone(value: &Value, unit: Option<&Value>, cylinders: u32, next: u32) -> Result<ZoneParams, ImportError> {
     let block = value.block("a zone `dm_layout_g1_zone { … }`")?;
     let first = block.number("First cylinder number", next, cylinders - 1)?;
-    let last = block.number("Last cylinder number", first, cylinders - 1)?;
+    // Cylinders count from 0, but the zones of some files end with the number of cylinders.
+    let last = block.number("Last cylinder number", first, cylinders)?;
     let unit = block.find("Skew units").or(unit);
     let revolutions = match unit.map(|unit| Ok((unit, unit.word("Skew units")?))).transpose()? {
         None | Some((_, "sectors")) => false,
@@ -145,7 +148,7 @@ pub(super) fn mechanics(disk: &Block) -> Result<MechanicsParams, ImportError> {
         rpm: block.number("Rotation speed (in rpms)", 1_000, 100_000)?,
         seek: seek(block)?,
         head_switch: block.time("Head switch time")?,
-        write_settle: block.time("Add. write settling delay")?,
+        write_settle: block.signed_time("Add. write settling delay")?,
     })
 }
 

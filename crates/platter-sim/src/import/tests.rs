@@ -264,9 +264,9 @@ const BROKEN_MODELS: &[Broken] = &[
     ),
     (
         "Last cylinder number = 9",
-        "Last cylinder number = 10",
+        "Last cylinder number = 11",
         "Last cylinder",
-        "tiny.model:{}: expected a whole number from 0 to 9 as `Last cylinder number`, found `10`",
+        "tiny.model:{}: expected a whole number from 0 to 10 as `Last cylinder number`, found `11`",
     ),
     (
         "spares = 4",
@@ -402,6 +402,39 @@ fn zones_that_overlap_are_named() {
     let expected =
         format!("tiny.model:{at}: expected a whole number from 6 to 9 as `First cylinder number`, found `5`");
     assert_eq!(files.error(), expected);
+}
+
+/// The zones of DiskSim's HP C2490A end with the number of its cylinders.
+#[test]
+fn a_last_zone_that_ends_with_the_number_of_cylinders_is_read_with_all_of_its_sectors() {
+    let mut files = Files::new();
+    let whole = files.load();
+    files.model = files
+        .model
+        .replace("Number of cylinders = 10, Block count = 380", "Number of cylinders = 9, Block count = 380");
+    let params = files.load();
+    assert_eq!(params.layout, whole.layout);
+    files.model = files.model.replace("Number of cylinders = 9,", "Number of cylinders = 8,");
+    assert!(
+        files.error().contains("expected a whole number from 0 to 8 as `Last cylinder number`, found `9`")
+    );
+}
+
+/// DiskSim's DEC RZ26 and HP C2490A: writes settle sooner than reads.
+#[test]
+fn a_negative_settling_of_writes_makes_their_moves_shorter_and_not_less_than_nothing() {
+    use crate::disk::mech::{Arm, Mechanics};
+    let moves = |settle: &str| {
+        let mut files = Files::new();
+        files.model = files.model.replace("settling delay = 0.5", &format!("settling delay = {settle}"));
+        let params = files.load();
+        let mechanics = Mechanics::new(&params.mechanics, params.layout.cylinders).unwrap();
+        let [here, there] = [0, 5].map(|cylinder| Arm { cylinder, head: 0 });
+        [false, true].map(|write| mechanics.move_time(here, there, write))
+    };
+    assert_eq!(moves("-0.483"), [1_250_000, 767_000]);
+    assert_eq!(moves("-20.0"), [1_250_000, 0]);
+    assert_eq!(moves("0.07"), [1_250_000, 1_320_000]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ mod page;
 A line of the trace is one request: R or W, a word, first sector, sectors, the measured service time and the time
 to the next request, both in microseconds. One request is outstanding at a time. The distance is the
 root mean square of the horizontal distance between the two distributions; the demerit figure is its share of the
-real mean.
+real mean. For traces of DiskSim's validation suite whose figures are known, those of DiskSim are shown beside.
 
 Examples:
   platter sim validate --disk cheetah9LP.diskspecs --trace cheetah9LP.trace
@@ -83,6 +83,11 @@ impl Validate {
             object[format!("rms_ms{end}")] = json!(part.rms_ms);
             object[format!("demerit{end}")] = json!(part.demerit);
         }
+        let known = validate::disksim(&result.all);
+        object["disksim_mean_ms"] = json!(known.map(|known| known.mean_ms));
+        for (place, end) in ["", "_read", "_write"].into_iter().enumerate() {
+            object[format!("disksim_rms_ms{end}")] = json!(known.map(|known| known.rms_ms[place]));
+        }
         object
     }
 }
@@ -97,8 +102,13 @@ fn table(result: &Validation) -> Table {
         Column::number("difference", ""),
         Column::number("distance", "ms"),
         Column::number("demerit", ""),
+        Column::number("of DiskSim: mean", "ms"),
+        Column::number("distance", "ms"),
     ]);
-    for (name, part) in [("all", &result.all), ("reads", &result.reads), ("writes", &result.writes)] {
+    let known = validate::disksim(&result.all);
+    let parts = [("all", &result.all), ("reads", &result.reads), ("writes", &result.writes)];
+    for (place, (name, part)) in parts.into_iter().enumerate() {
+        let figure = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| fixed(value, 3));
         let Compared { requests, real_mean_ms, sim_mean_ms, rms_ms, demerit } = *part;
         table.row([
             name.to_owned(),
@@ -108,6 +118,8 @@ fn table(result: &Validation) -> Table {
             change(part.mean_error_pct()),
             fixed(rms_ms, 3),
             fixed(demerit, 3),
+            figure(known.filter(|_| place == 0).map(|known| known.mean_ms)),
+            figure(known.map(|known| known.rms_ms[place])),
         ]);
     }
     table.group_thousands()

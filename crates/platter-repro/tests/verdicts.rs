@@ -1,0 +1,158 @@
+//! Which claims hold, and that every rule follows its source. Most figures are those of 1/16 of the published
+//! sizes; those of SysBench need all requests.
+
+use platter_repro::{Claim, Hooks, Kind, Options, Report, Rule, by_name};
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
+
+fn report(name: &str, scale: u64) -> Report {
+    let never = AtomicBool::new(false);
+    let hooks = Hooks { cancel: &never, progress: &mut |_| () };
+    (by_name(name).unwrap().run)(&Options { scale, threads: 2, seed: 1 }, hooks).unwrap()
+}
+
+/// Rules with one bound, and the words of the source that have only one.
+const ONE_SIDED: &[(&str, &str)] = &[
+    ("tree-during-write-2.4", "given up after 15 minutes"),
+    ("overrun", "gross waste of bandwidth"),
+    ("csraid-steady", "far more stable"),
+    ("stripe-above-chunk", "can harm performance"),
+    ("windows-large", "performing better at the larger sizes"),
+    ("windows-small", "performing better for request sizes smaller than 4MB"),
+    ("single-pages", "a lot of the IO"),
+];
+
+/// The rule is two-sided, has the published figure inside, and is not wider than 30 %, or a factor of 2 from there on.
+fn check_rule(claim: &Claim) {
+    let Rule::Between(low, high) = claim.rule else {
+        assert!(ONE_SIDED.iter().any(|(id, _)| *id == claim.id), "one bound: {claim:?}");
+        return;
+    };
+    let Some(published) = claim.published else { return };
+    assert!((low..=high).contains(&published), "{claim:?}");
+    let factor = if published >= 2.0 || published <= 0.5 { 2.0 } else { 1.3 };
+    let slack = 1e-9;
+    assert!(low >= published / factor - slack && high <= published * factor + slack, "{claim:?}");
+}
+
+const KEYS: [&str; 14] = [
+    "id",
+    "source",
+    "kind",
+    "published",
+    "ours",
+    "here",
+    "ratio",
+    "interval",
+    "document",
+    "says",
+    "unit",
+    "rule",
+    "holds",
+    "reason",
+];
+
+fn check(name: &str, scale: u64, holding: &[&str]) {
+    let report = report(name, scale);
+    let json = report.to_json();
+    for claim in json["claims"].as_array().unwrap() {
+        let keys: BTreeSet<&str> = claim.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, BTreeSet::from(KEYS));
+        let near = claim["interval"].as_array();
+        assert!(near.is_none_or(|ends| ends[0].as_f64() <= claim["ours"].as_f64()), "{claim}");
+        assert!(near.is_none_or(|ends| ends[1].as_f64() >= claim["ours"].as_f64()), "{claim}");
+    }
+    for claim in &report.claims {
+        let place = claim.source.strip_prefix(claim.document).unwrap_or_default();
+        assert!(place.len() > 4, "no place in its document: {claim:?}");
+        assert!(claim.holds() == Some(true) || claim.reason.is_some(), "{claim:?}");
+        if claim.kind == Kind::Prediction {
+            check_rule(claim);
+        }
+        let near = claim.ours.is_some_and(|value| claim.rule.is_near(value));
+        assert_eq!(claim.interval.is_some(), near && claim.kind != Kind::Mechanism, "{claim:?}");
+    }
+    let predictions = report.claims.iter().filter(|claim| claim.kind == Kind::Prediction);
+    let hold: Vec<&str> =
+        predictions.filter(|claim| claim.holds() == Some(true)).map(|claim| claim.id).collect();
+    assert_eq!(hold, holding, "the verdicts of {name} have changed");
+}
+
+#[test]
+fn verdicts_of_schedulers() {
+    check(
+        "schedulers",
+        16,
+        &[
+            "parallel-reads-as",
+            "parallel-reads-as-fair",
+            "readahead-8k-deadline",
+            "readahead-8k-cfq",
+            "readahead-8k-as",
+            "start-during-write-2.4",
+            "copy-trees-alike",
+            "six-trees-deadline",
+            "six-trees-2.4",
+            "read-during-write-as",
+            "tree-during-write-alone",
+            "tree-during-write-2.4",
+            "tree-during-read-as",
+            "seq-read-as",
+            "seq-read-cfq",
+            "seq-read-latency",
+            "rand-read-as",
+            "rand-read-cfq",
+            "rand-read-cfq-fair",
+            "rand-read-as-unfair",
+            "reader-and-writer-as",
+            "reader-and-writer-deadline",
+            "priorities-0-4",
+            "priorities-free",
+        ],
+    );
+}
+
+#[test]
+fn verdicts_of_staelin2002() {
+    check(
+        "staelin2002",
+        16,
+        &["disk-at-4m", "overrun", "csraid-ahead", "stripe-above-chunk", "windows-small"],
+    );
+}
+
+#[test]
+fn verdicts_of_sysbench2004() {
+    check(
+        "sysbench2004",
+        4,
+        &[
+            "2.4.25",
+            "2.6.5-deadline",
+            "2.6.5-cfq",
+            "2.6.6-deadline",
+            "piggin-2.4.24",
+            "piggin-2.6.6",
+            "2g-2.4.27",
+            "2g-2.6.7",
+            "4g-2.4.27",
+            "4g-2.6.7",
+            "8g-2.4.27",
+            "8g-2.6.7",
+            "counters-before-hits",
+            "counters-after",
+            "counters-after-hits",
+            "single-pages",
+        ],
+    );
+}
+
+#[test]
+fn verdicts_of_readahead() {
+    check("readahead", 16, &["dss", "conservative-context"]);
+}
+
+#[test]
+fn verdicts_of_ordered() {
+    check("ordered", 16, &[]);
+}
