@@ -10,9 +10,9 @@
 //!   the processor holds a lock, spins for one or handles an interrupt (`spin_lock_irq`). Threads are not preempted.
 //! - Interrupts go to the processors in turn. A line is handled by one processor at a time; what arrives meanwhile is
 //!   handled by the same handler, or next.
-//! - Bottom halves are serial: one processor at a time runs them (`global_bh_lock`, 2.4 to 2.5.23, `kernel/softirq.c`). A
-//!   processor that finds another at it tries again for as long as it has nothing else to do (`bh_action` marks the bottom half
-//!   again, and `ksoftirqd` loops), and is busy meanwhile.
+//! - Bottom halves are serial: one processor at a time runs them (`global_bh_lock`), and one at most has them marked, because
+//!   they are one tasklet (`TASKLET_STATE_SCHED`, `kernel/softirq.c`, 2.4 to 2.5.23). A processor that has marked them and finds
+//!   another at it tries again for as long as it has nothing else to do (`ksoftirqd`), and is busy meanwhile.
 //! - A thread that is woken starts at once on an idle processor, otherwise on one that only tries again, otherwise as the last of
 //!   those that wait for a processor. Waking costs nothing beyond the steps of the system.
 //!
@@ -80,7 +80,8 @@ impl Effects {
         self.lines.push(line);
     }
 
-    /// Marks the bottom half, which this processor runs when it leaves the interrupt. Only an interrupt may do so.
+    /// Marks the bottom half, which this processor runs when it leaves the interrupt, unless another has it marked. Only an
+    /// interrupt may do so.
     pub fn raise_bottom(&mut self) {
         self.raised = true;
     }

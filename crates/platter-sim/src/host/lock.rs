@@ -35,8 +35,8 @@ impl LockUse {
     fn add(&mut self, other: &LockUse) {
         self.acquisitions += other.acquisitions;
         self.contended += other.contended;
-        self.held = self.held + other.held;
-        self.spun = self.spun + other.spun;
+        self.held.0 += other.held.0;
+        self.spun.0 += other.spun.0;
     }
 }
 
@@ -111,7 +111,7 @@ impl Lock {
             panic!("processor {processor} gives back a lock that it does not have")
         };
         let used = self.report.callers.entry(holder.caller).or_default();
-        used.held = used.held + now.since(holder.since);
+        used.held.0 += now.since(holder.since).0;
         if self.spinners.is_empty() {
             return None;
         }
@@ -122,7 +122,7 @@ impl Lock {
         let Spinner { processor, caller, since } = self.spinners.remove(next);
         let spun = now.since(since);
         let used = self.report.callers.entry(caller).or_default();
-        used.spun = used.spun + spun;
+        used.spun.0 += spun.0;
         self.holder = Some(Holder { processor, caller, since: now });
         Some((processor, spun))
     }

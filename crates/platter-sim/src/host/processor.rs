@@ -23,15 +23,16 @@ impl Usage {
     }
 
     pub(super) fn add(&mut self, other: &Usage) {
-        self.stages.iter_mut().zip(&other.stages).for_each(|(sum, each)| *sum = *sum + *each);
-        self.spin = self.spin + other.spin;
-        self.retry = self.retry + other.retry;
-        self.idle = self.idle + other.idle;
+        self.stages.iter_mut().zip(&other.stages).for_each(|(sum, each)| sum.0 += each.0);
+        self.spin.0 += other.spin.0;
+        self.retry.0 += other.retry.0;
+        self.idle.0 += other.idle.0;
     }
 
     /// All of it.
     pub fn total(&self) -> Span {
-        self.stages.iter().fold(self.spin + self.retry + self.idle, |sum, &each| sum + each)
+        let others = self.spin.0 + self.retry.0 + self.idle.0;
+        Span(others + self.stages.iter().map(|each| each.0).sum::<u64>())
     }
 
     /// A part in percent of all.
@@ -114,7 +115,7 @@ impl Processor {
                 &mut self.usage.stages[usize::from(stage.0)]
             }
         };
-        *part = *part + span;
+        part.0 += span.0;
     }
 
     pub(super) fn takes_interrupts(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use super::lock::Lock;
 use super::processor::{Doing, Frame, Processor};
-use super::{Effects, Grant, LockId, LockReport, Stage, Step, System, Usage, Who};
+use super::{Effects, Grant, LockId, LockReport, Step, System, Usage, Who};
 use crate::rng::Rng;
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
@@ -26,9 +26,16 @@ enum Thread {
 }
 
 /// Threads sleep, and nothing will wake them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} threads of the host sleep, and nothing will wake them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck(pub usize);
+
+impl std::error::Error for Stuck {}
+
+impl std::fmt::Display for Stuck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} threads of the host sleep, and nothing will wake them", self.0)
+    }
+}
 
 /// Processors, locks and a clock, and the system that runs on them.
 pub struct Host<S> {
@@ -47,8 +54,9 @@ pub struct Host<S> {
     lines: Vec<Option<bool>>,
     /// The processor of the next interrupt.
     turn: usize,
-    /// The processor that runs the bottom half.
+    /// The processor that runs the bottom half, and whether one has it marked.
     bottom: Option<usize>,
+    is_marked: bool,
     effects: Effects,
     started: Time,
     /// Processors that are to go on now.
@@ -82,6 +90,7 @@ impl<S: System> Host<S> {
             lines: vec![None; lines],
             turn: 0,
             bottom: None,
+            is_marked: false,
             effects: Effects::default(),
             started: Time(0),
             go_on: VecDeque::new(),
@@ -235,7 +244,7 @@ impl<S: System> Host<S> {
         if !may || self.bottom.is_some() {
             return false;
         }
-        (processor.bottom, self.bottom) = (false, Some(at));
+        (processor.bottom, self.is_marked, self.bottom) = (false, false, Some(at));
         processor.frames.push(Frame::new(Who::Bottom));
         true
     }
@@ -331,9 +340,10 @@ impl<S: System> Host<S> {
             self.push(time, Event::System(event));
         }
         if std::mem::take(&mut effects.raised)
+            && !self.is_marked
             && let Some(at) = at
         {
-            self.processors[at].bottom = true;
+            (self.processors[at].bottom, self.is_marked) = (true, true);
         }
         effects.lines.drain(..).for_each(|line| self.interrupt(line));
         effects.woken.drain(..).for_each(|thread| self.wake(thread));

@@ -14,7 +14,8 @@ struct Script {
     threads: Vec<Vec<Step>>,
     at: Vec<usize>,
     interrupt: Vec<Step>,
-    handler: usize,
+    /// Of each line.
+    handlers: [usize; 4],
     /// The interrupt marks the bottom half.
     marks: bool,
     bottom: Vec<Step>,
@@ -40,7 +41,7 @@ impl System for Script {
         }
         let (steps, at) = match who {
             Who::Thread(thread) => (&self.threads[thread], &mut self.at[thread]),
-            Who::Interrupt(_) => (&self.interrupt, &mut self.handler),
+            Who::Interrupt(line) => (&self.interrupt, &mut self.handlers[line]),
             Who::Bottom => (&self.bottom, &mut self.bottom_at),
         };
         *at += 1;
@@ -63,8 +64,12 @@ impl System for Script {
 }
 
 fn run(script: Script, processors: usize) -> Host<Script> {
+    run_with(script, processors, Grant::Fifo)
+}
+
+fn run_with(script: Script, processors: usize, grant: Grant) -> Host<Script> {
     let threads = script.threads.len();
-    let mut host = Host::new(script, (processors, threads), (4, 1, 4), (Grant::Fifo, 1));
+    let mut host = Host::new(script, (processors, threads), (4, 1, 4), (grant, 1));
     host.run_until(|_| false).unwrap();
     host
 }
@@ -118,11 +123,12 @@ fn bottom_halves_are_serial_and_a_processor_that_waits_for_another_is_busy() {
     let mut host = run(script, 3);
     let ends: Vec<u64> =
         host.system().ended.iter().filter(|(who, _)| *who == Who::Bottom).map(|(_, at)| at.0).collect();
-    assert_eq!(ends, [150, 200, 250]);
+    // The third interrupt finds them marked.
+    assert_eq!(ends, [150, 200]);
     let usage = host.usage();
     // The thread's own processor has no time to try again before it is done.
-    assert_eq!((usage.stages[3], usage.stages[0]), (Span(150), Span(1_000)));
-    assert!(usage.retry >= Span(50), "{usage:?}");
+    assert_eq!((usage.stages[3], usage.stages[0]), (Span(100), Span(1_000)));
+    assert_eq!(usage.retry, Span(50));
 }
 
 #[test]
@@ -157,12 +163,13 @@ fn random_systems_keep_the_rules() {
             let mut script = Script::new(threads);
             (script.interrupt, script.bottom, script.marks) = (steps(2), steps(3), true);
             script.times = vec![7, 31, 31, 90];
-            let mut host = run(script, 3);
+            let mut host = run_with(script, 3, grant);
             let usage = host.usage();
             assert_eq!(usage.total(), Span(3 * host.now().0), "seed {seed}");
             let used = host.lock(LOCK).total();
-            assert_eq!((used.held, used.spun), (usage.stages[1], usage.spin), "seed {seed}");
-            assert!(used.held.0 <= host.now().0, "seed {seed}");
+            // What still holds or spins when the last thread has ended is not counted by the lock yet.
+            assert!((0..30).contains(&usage.stages[1].0.wrapping_sub(used.held.0)), "seed {seed}");
+            assert!(used.spun <= usage.spin && used.held.0 <= host.now().0, "seed {seed}");
             (host.now(), usage)
         };
         assert_eq!(outcome(Grant::Random), outcome(Grant::Random), "seed {seed}");
