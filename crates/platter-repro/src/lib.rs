@@ -10,6 +10,7 @@
 mod cells;
 mod claim;
 mod disk;
+mod dm2002;
 mod kind;
 mod ordered;
 pub mod policies;
@@ -78,6 +79,7 @@ pub static TABLE: &[Experiment] = &[
     sysbench2004::EXPERIMENT,
     readahead::EXPERIMENT,
     ordered::EXPERIMENT,
+    dm2002::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.

@@ -31,6 +31,7 @@ pub mod disk;
 mod disk_state;
 pub mod fault;
 pub mod flash;
+pub mod host;
 pub mod ideal;
 pub mod import;
 pub mod medium;

@@ -1,0 +1,153 @@
+//! "Improving Linux Block I/O for Enterprise Workloads": Wong and others, OLS 2002. The disk I/O microbenchmark (DM) of Table 3
+//! and the calls of Table 8, on a model of the machine with eight processors.
+//!
+//! A figure holds within 15 %, on either side. That was fixed before the model was run.
+
+mod claims;
+mod kernels;
+mod machine;
+mod show;
+
+use super::cells::run_all;
+use super::seeds::other_seeds;
+use super::{Experiment, Hooks, Options, Report, ReproError};
+use kernels::{DISKS, Kernel, kernels};
+use machine::{Found, Load};
+use platter_bench::ladder::Unit;
+
+/// The row of the table of experiments.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "dm2002",
+    summary: "Improving Linux Block I/O: 32 disks on eight processors, Tables 3 and 8",
+    run,
+};
+
+/// Calls of each process in the paper.
+const CALLS: u64 = 4096;
+/// Fewest calls after which the start no longer shows.
+const FEWEST: u64 = 64;
+/// Bytes of a call, and the buffers of one with `readv`.
+const BYTES: u64 = 64 << 10;
+const BUFFERS: u64 = 16;
+/// Table 8: 128 reads of 128 KiB.
+const TRACED: Load = Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1 };
+
+/// A simulation.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    kernel: Kernel,
+    load: Load,
+    seed: u64,
+}
+
+/// A cell and its outcome.
+struct Row {
+    cell: Cell,
+    found: Found,
+}
+
+/// The outcomes, those of the first seed first.
+struct Results(Vec<Row>);
+
+impl Results {
+    /// Of each seed, the first one's first: a kernel with `read` or with `readv`.
+    fn of(&self, kernel: &str, readv: bool) -> Vec<&Found> {
+        let matches = |cell: &Cell| {
+            cell.kernel.name == kernel && cell.load.processes == DISKS && (cell.load.pieces > 1) == readv
+        };
+        self.0.iter().filter(|row| matches(&row.cell)).map(|row| &row.found).collect()
+    }
+
+    /// Of Table 8: with units of a sector or of a page.
+    fn traced(&self, unit: Unit) -> Option<&Found> {
+        let matches = |cell: &Cell| cell.load == TRACED && cell.kernel.unit == unit;
+        self.0.iter().find(|row| matches(&row.cell)).map(|row| &row.found)
+    }
+}
+
+fn cells(options: &Options) -> Vec<Cell> {
+    // The figures are those of a steady state, which does not need the paper's length.
+    let calls = if options.scale <= 1 { CALLS } else { (CALLS / 8 / options.scale).max(FEWEST) };
+    let mut all = Vec::new();
+    for seed in std::iter::once(options.seed).chain(other_seeds(options.seed)) {
+        for kernel in kernels() {
+            for pieces in [1, BUFFERS] {
+                all.push(Cell { kernel, load: Load { bytes: BYTES, pieces, calls, processes: DISKS }, seed });
+            }
+        }
+    }
+    let baseline = kernels().into_iter().find(|kernel| kernel.name == "Baseline");
+    for unit in [Unit::Sector, Unit::Page] {
+        all.extend(baseline.map(|kernel| Cell {
+            kernel: Kernel { unit, ..kernel },
+            load: TRACED,
+            seed: options.seed,
+        }));
+    }
+    all
+}
+
+fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
+    let cells = cells(options);
+    let found = run_all(options, hooks, &cells, machine::run)?;
+    let results = Results(cells.into_iter().zip(found).map(|(cell, found)| Row { cell, found }).collect());
+    Ok(Report {
+        name: EXPERIMENT.name,
+        summary: EXPERIMENT.summary,
+        method: show::method(),
+        tables: show::tables(&results),
+        charts: Vec::new(),
+        claims: claims::all(&results),
+        scale: options.scale,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kind;
+    use std::sync::atomic::AtomicBool;
+
+    fn report(threads: usize) -> Report {
+        let never = AtomicBool::new(false);
+        let options = Options { scale: 64, threads, seed: 1 };
+        run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
+    }
+
+    #[test]
+    fn inputs_come_out_counts_are_exact_and_verdicts_are_known() {
+        let (one, two) = (report(1), report(2));
+        assert_eq!(one.to_json().to_string(), two.to_json().to_string());
+        for claim in &one.claims {
+            let ratio = claim.ratio().unwrap();
+            match claim.kind {
+                Kind::Input => assert!((0.98..1.02).contains(&ratio), "{claim:?}"),
+                Kind::Mechanism => assert_eq!(claim.ours, claim.published, "{claim:?}"),
+                _ => {}
+            }
+            assert_eq!(claim.holds() != Some(true), claim.reason.is_some(), "{claim:?}");
+        }
+        let fails = |claim: &&crate::Claim| claim.kind == Kind::Prediction && claim.holds() == Some(false);
+        let failing: Vec<&str> = one.claims.iter().filter(fails).map(|claim| claim.id).collect();
+        assert_eq!(
+            failing,
+            [
+                "sb-read-rate",
+                "sb-read-idle",
+                "sbir-readv-rate",
+                "sbir-readv-idle",
+                "2517-readv-idle",
+                "sys_read",
+                "sys_read-rawvary",
+            ]
+        );
+    }
+
+    #[test]
+    fn an_interruption_ends_it() {
+        let cancel = AtomicBool::new(true);
+        let options = Options { scale: 1, threads: 1, seed: 1 };
+        let result = run(&options, Hooks { cancel: &cancel, progress: &mut |_| () });
+        assert!(matches!(result, Err(ReproError::Interrupted)));
+    }
+}

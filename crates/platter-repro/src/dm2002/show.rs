@@ -1,0 +1,121 @@
+//! Method and tables of the report.
+
+use super::Results;
+use super::kernels::{
+    ADAPTER_COMMAND, ADAPTER_KIB, ADAPTERS, BUILD, CALL, COMPLETE, DISKS, END, INTERRUPT, PROCESSORS, QUEUE,
+    SEND, UNPLUG, WAIT, kernels,
+};
+use super::machine::STAGES;
+use platter_bench::report::units::fixed;
+use platter_bench::report::{Column, Table};
+
+pub(super) fn method() -> Vec<String> {
+    let names = |functions: &[&str]| functions.join(", ");
+    vec![
+        format!(
+            "{PROCESSORS} processors, {ADAPTERS} adapters and {DISKS} disks. A process for each disk reads 64 KiB after 64 KiB with \
+             read, or with readv into 16 buffers. Each disk has a real request queue with the elevator linus: it decides \
+             how many requests there are. The model of the host decides how long each step keeps a processor, who waits for \
+             which lock, and when interrupts and bottom halves run."
+        ),
+        format!(
+            "Every function on a path takes the same time. For each unit: {} before the queue's lock, {} under it, {} at \
+             completion. For each command: {}, {}, {} under the locks, {} under the lock of all queues or of the \
+             adapter, {} under the same, and {} in the bottom half.",
+            names(&BUILD),
+            names(&QUEUE),
+            names(&END),
+            names(&CALL),
+            names(&WAIT),
+            names(&UNPLUG),
+            names(&SEND),
+            names(&INTERRUPT),
+            names(&COMPLETE)
+        ),
+        format!(
+            "Inputs: both rates of 2.5.17 give the adapters ({} us for a command and {} us for a KiB), the idle times of SBI, \
+             SBIR and 2.5.17 the functions, and the rate of Baseline the copy. Disks stream ahead of the adapters. A MB \
+             is 10^6 bytes. Caches, memory and what a lock costs beyond waiting are not modelled.",
+            fixed(ADAPTER_COMMAND.0 as f64 / 1e3, 1),
+            fixed(ADAPTER_KIB.0 as f64 / 1e3, 1)
+        ),
+    ]
+}
+
+pub(super) fn tables(results: &Results) -> Vec<(String, Table)> {
+    vec![
+        ("Where the processors' time goes (percent)".to_owned(), profile(results)),
+        ("The lock of all queues".to_owned(), lock(results)),
+        ("Kernels".to_owned(), costs()),
+    ]
+}
+
+/// The first seed's outcome of each kernel and call.
+fn rows(results: &Results) -> impl Iterator<Item = (String, &super::Found)> {
+    kernels().into_iter().flat_map(|kernel| [(kernel, false), (kernel, true)]).filter_map(
+        |(kernel, readv)| {
+            let found = results.of(kernel.name, readv).first().copied()?;
+            Some((format!("{}, {}", kernel.name, if readv { "readv" } else { "read" }), found))
+        },
+    )
+}
+
+fn profile(results: &Results) -> Table {
+    let shares = STAGES.iter().chain(&["spin", "retry", "idle"]).map(|name| Column::number(*name, ""));
+    let mut table = Table::new(std::iter::once(Column::text("kernel")).chain(shares).collect::<Vec<_>>());
+    for (name, found) in rows(results) {
+        let usage = &found.usage;
+        let all = usage.stages.iter().chain([&usage.spin, &usage.retry, &usage.idle]);
+        table.row(
+            std::iter::once(name).chain(all.map(|part| fixed(usage.percent(*part), 1))).collect::<Vec<_>>(),
+        );
+    }
+    table
+}
+
+fn lock(results: &Results) -> Table {
+    let mut table = Table::new([
+        Column::text("kernel"),
+        Column::number("acquisitions", "per read"),
+        Column::number("contended", "%"),
+        Column::number("hold", "us"),
+        Column::number("wait", "us"),
+        Column::number("spin", "% CPU"),
+    ]);
+    for (name, found) in rows(results) {
+        let (lock, usage) = (&found.lock, &found.usage);
+        let mean =
+            |span: platter_block::time::Span, count: u64| fixed(span.0 as f64 / 1e3 / count.max(1) as f64, 2);
+        table.row([
+            name,
+            fixed(lock.acquisitions as f64 / found.reads as f64, 1),
+            fixed(100.0 * lock.contended as f64 / lock.acquisitions.max(1) as f64, 1),
+            mean(lock.held, lock.acquisitions),
+            mean(lock.spun, lock.contended),
+            fixed(usage.percent(lock.spun), 1),
+        ]);
+    }
+    table
+}
+
+fn costs() -> Table {
+    let mut table = Table::new([
+        Column::text("kernel"),
+        Column::text("unit"),
+        Column::text("lock of queueing"),
+        Column::text("lock of sending"),
+        Column::number("function of a unit", "ns"),
+        Column::number("function of a command", "ns"),
+    ]);
+    for kernel in kernels() {
+        table.row([
+            kernel.name.to_owned(),
+            format!("{:?}", kernel.unit).to_lowercase(),
+            format!("{:?}", kernel.queueing).to_lowercase(),
+            format!("{:?}", kernel.sending).to_lowercase(),
+            kernel.per_unit.0.to_string(),
+            kernel.per_command.0.to_string(),
+        ]);
+    }
+    table
+}
