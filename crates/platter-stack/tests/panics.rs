@@ -105,8 +105,10 @@ fn write(page: u64) -> Bio {
     bio
 }
 
+type Outcome = Result<(), (Kind, Stage)>;
+
 /// The token, the result and whether the memory came back, in the order of the tokens.
-fn results(done: Vec<Bio>) -> Vec<(u64, Result<(), (Kind, Stage)>, bool)> {
+fn results(done: Vec<Bio>) -> Vec<(u64, Outcome, bool)> {
     let one = |mut bio: Bio| {
         let status = bio.status().map_err(|fault| (fault.kind, fault.stage));
         (
@@ -120,9 +122,9 @@ fn results(done: Vec<Bio>) -> Vec<(u64, Result<(), (Kind, Stage)>, bool)> {
     all
 }
 
-const BROKEN: Result<(), (Kind, Stage)> = Err((Kind::Broken, Stage::Layer));
+const BROKEN: Outcome = Err((Kind::Broken, Stage::Layer));
 
-fn turn(channel: &mut Channel, pages: &[u64]) -> Vec<(u64, Result<(), (Kind, Stage)>, bool)> {
+fn turn(channel: &mut Channel, pages: &[u64]) -> Vec<(u64, Outcome, bool)> {
     pages.iter().for_each(|&page| channel.submit(write(page)).unwrap());
     let mut done = Vec::new();
     channel.poll(&mut done);
