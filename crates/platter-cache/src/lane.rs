@@ -159,7 +159,7 @@ impl LaneTasks for Tasks {
         }
     }
 
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, _base: &LaneBase<Shared>, fault: Fault) {
         (self.fresh, self.deadline) = (false, None);
         for task in &mut self.tasks {
             task.bio.fail(fault);

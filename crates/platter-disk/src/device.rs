@@ -425,9 +425,13 @@ impl Device {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
             Kind::ReadOnly if fault.errno == 0 => "open the device for writing".to_string(),
-            Kind::LaneStalled | Kind::Gone | Kind::Io | Kind::NoSpace | Kind::InDoubt | Kind::TimedOut => {
-                self.inner.backend.explain(fault).unwrap_or_default()
-            }
+            Kind::LaneStalled
+            | Kind::Gone
+            | Kind::Io
+            | Kind::NoSpace
+            | Kind::InDoubt
+            | Kind::TimedOut
+            | Kind::Broken => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),
         };
         let separator = if detail.is_empty() || hint.is_empty() { "" } else { "; " };

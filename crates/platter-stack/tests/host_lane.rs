@@ -81,6 +81,9 @@ struct Bios {
     over: Vec<Bio>,
     kick_before: bool,
     kick_after: bool,
+    /// Its bios never end.
+    waits: bool,
+    panics: bool,
 }
 
 impl LaneTasks for Bios {
@@ -97,7 +100,7 @@ impl LaneTasks for Bios {
         !self.bios.is_empty()
     }
     fn is_due(&self, _now: Time) -> bool {
-        !self.bios.is_empty()
+        !self.waits && !self.bios.is_empty()
     }
     fn next_wakeup(&self) -> Option<Time> {
         None
@@ -110,7 +113,10 @@ impl LaneTasks for Bios {
         if std::mem::take(&mut self.kick_after) {
             engine.lanes.kick(base.number);
         }
-        self.over.append(&mut self.bios);
+        assert!(!self.panics, "a turn panics");
+        if !self.waits {
+            self.over.append(&mut self.bios);
+        }
         false
     }
     fn take_over(&mut self, _own_out: u32, mut give_back: impl FnMut(Bio)) {
@@ -121,7 +127,7 @@ impl LaneTasks for Bios {
             give_back(bio);
         }
     }
-    fn fail(&mut self, fault: Fault) {
+    fn fail(&mut self, _base: &LaneBase<Shared>, fault: Fault) {
         for mut bio in self.bios.drain(..) {
             bio.fail(fault);
             self.over.push(bio);
@@ -202,4 +208,30 @@ fn a_broken_layer_fails_what_it_is_given() {
     let done = run(&mut lane, read(0));
     assert_eq!(done[0].status().unwrap_err().kind, Kind::Broken);
     assert!(lane.is_idle());
+}
+
+/// A lane that sleeps would never learn of the panic of another.
+#[test]
+fn a_turn_that_panics_wakes_the_other_lanes() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    let host = host(&device);
+    let mut waiting = open(&host, &device, Bios { waits: true, ..Bios::default() });
+    let mut faulty = open(&host, &device, Bios { panics: true, ..Bios::default() });
+    waiting.submit(Time(0), read(0));
+    waiting.run(Time(0));
+    // The first turn of a lane may ask for another one.
+    waiting.run(Time(0));
+    assert!(!waiting.has_done() && waiting.next_wakeup().is_none());
+    faulty.submit(Time(0), read(4096));
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faulty.run(Time(0))));
+    assert!(panicked.is_err());
+    assert_eq!(waiting.next_wakeup(), Some(Time(0)));
+    for lane in [&mut waiting, &mut faulty] {
+        lane.run(Time(0));
+        let mut done = Vec::new();
+        lane.take_done(&mut done);
+        assert_eq!(done.len(), 1);
+        assert_eq!(done[0].status().unwrap_err().kind, Kind::Broken);
+        assert!(lane.is_idle());
+    }
 }

@@ -93,6 +93,11 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
+        if fault.kind == Kind::Broken
+            && let Some(cause) = self.frame.panic()
+        {
+            return Some(format!("the layer {} has panicked: {cause}", self.name));
+        }
         // The layer gives up its own barriers at the same faults as the disks below.
         let stalled = fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer;
         let own = self.gate.blame().filter(|_| stalled);
@@ -125,7 +130,14 @@ impl<L: Layer> Stateful<L> {
 
     fn broken(&self) -> Error {
         let fault = Fault::new(Kind::Broken, Stage::Layer);
-        Error { fault, op: Op::Read, device: self.name(), offset: 0, len: 0, detail: String::new() }
+        Error {
+            fault,
+            op: Op::Read,
+            device: self.name(),
+            offset: 0,
+            len: 0,
+            detail: self.explain(fault).unwrap_or_default(),
+        }
     }
 }
 

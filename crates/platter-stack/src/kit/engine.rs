@@ -10,8 +10,15 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
+
+mod panic;
+
+use panic::caught;
+
+/// The result of bios of a layer that has panicked.
+pub(super) const BROKEN: Fault = Fault::new(Kind::Broken, Stage::Layer);
 
 /// Tasks that continue in one turn before the lock is released.
 const SPENT: u32 = 256;
@@ -42,25 +49,54 @@ pub struct Engine<L> {
     /// Anything was done in this turn.
     progress: bool,
     came: Vec<Bio>,
+    /// What the layer's panic said, after one.
+    panic: Arc<OnceLock<String>>,
 }
 
 impl<L: Layer> Engine<L> {
-    pub(super) fn new(lanes: Vec<Box<dyn Lane>>, layer: Arc<L>, below: Below) -> Engine<L> {
+    /// A panic of the layer is recorded in `panic`.
+    pub(super) fn new(
+        lanes: Vec<Box<dyn Lane>>,
+        layer: Arc<L>,
+        below: Below,
+        panic: Arc<OnceLock<String>>,
+    ) -> Engine<L> {
         let devices = lanes.into_iter().map(|lane| Device { lane, out: 0 }).collect();
         let (futures, boxes, lanes, came) = (Vec::new(), Vec::new(), Lanes::default(), Vec::new());
         let (own_tasks, bios, is_behind, progress) = (0, 0, false, false);
-        Engine { devices, layer, below, futures, boxes, lanes, own_tasks, bios, is_behind, progress, came }
+        Engine {
+            devices,
+            layer,
+            below,
+            futures,
+            boxes,
+            lanes,
+            own_tasks,
+            bios,
+            is_behind,
+            progress,
+            came,
+            panic,
+        }
     }
 
     /// Takes a bio of a lane: passes it on, or starts a task for it.
     pub(super) fn start(&mut self, lane: u32, port: usize, bio: Bio) {
         self.bios += 1;
         self.progress = true;
+        if self.is_broken() {
+            return self.refuse(lane, bio);
+        }
         let plain = !bio.flags().intersects(crate::barrier_gate::BARRIER.union(Flags::PREFLUSH));
-        if plain
-            && bio.op() != Op::Flush
-            && let Some((device, pos)) = self.layer.route(port, &bio)
-        {
+        let asks = plain && bio.op() != Op::Flush;
+        let route = match caught(|| if asks { self.layer.route(port, &bio) } else { None }) {
+            Ok(route) => route,
+            Err(cause) => {
+                self.break_off(&cause);
+                return self.refuse(lane, bio);
+            }
+        };
+        if let Some((device, pos)) = route {
             let mut core = self.below.core();
             let slot = core.enter(lane, port, Some(bio));
             core.tasks[slot as usize].routed = true;
@@ -81,8 +117,17 @@ impl<L: Layer> Engine<L> {
         self.begin(slot, future);
     }
 
-    /// Starts a task of the layer itself.
+    /// Fails a bio that comes after a panic.
+    fn refuse(&mut self, lane: u32, mut bio: Bio) {
+        bio.fail(BROKEN);
+        self.give_back(lane, bio);
+    }
+
+    /// Starts a task of the layer itself, unless the layer has panicked.
     pub(super) fn spawn(&mut self, future: BoxFuture) {
+        if self.is_broken() {
+            return;
+        }
         let mut core = self.below.core();
         let slot = core.enter(NO_LANE, 0, None);
         core.tasks[slot as usize].is_own = true;
@@ -104,6 +149,10 @@ impl<L: Layer> Engine<L> {
     pub(super) fn run_tasks(&mut self, now: Time) {
         self.below.core().now = now;
         self.is_behind = false;
+        if self.is_broken() {
+            // Code of the layer that programs call can still start tasks.
+            self.drop_spawned();
+        }
         self.expire(now);
         self.fire_timers(now);
         let mut budget = SPENT;
@@ -152,13 +201,18 @@ impl<L: Layer> Engine<L> {
         }
         for bio in came.drain(..) {
             self.progress = true;
-            let mut core = self.below.core();
-            let over = core.came_back(bio);
-            let status = over.and_then(|slot| core.tasks[slot as usize].ended.take());
-            drop(core);
-            over.into_iter().for_each(|slot| self.finish(slot, status.unwrap_or(Ok(()))));
+            self.came_back(bio);
         }
         self.came = came;
+    }
+
+    /// An I/O is no longer with its device.
+    fn came_back(&mut self, bio: Bio) {
+        let mut core = self.below.core();
+        let over = core.came_back(bio);
+        let status = over.and_then(|slot| core.tasks[slot as usize].ended.take());
+        drop(core);
+        over.into_iter().for_each(|slot| self.finish(slot, status.unwrap_or(Ok(()))));
     }
 
     /// Submits staged I/Os. Returns whether there were any.
@@ -181,13 +235,17 @@ impl<L: Layer> Engine<L> {
     fn poll(&mut self, slot: u32) {
         let Some(mut future) = self.futures.get_mut(slot as usize).and_then(Option::take) else { return };
         self.below.core().current = slot;
-        let mut context = Context::from_waker(Waker::noop());
-        match future.as_mut().poll(&mut context) {
-            Poll::Pending => self.futures[slot as usize] = Some(future),
-            Poll::Ready(status) => {
-                drop(future);
-                self.end(slot, status);
+        let polled = caught(move || {
+            let mut context = Context::from_waker(Waker::noop());
+            match future.as_mut().poll(&mut context) {
+                Poll::Pending => Err(future),
+                Poll::Ready(status) => Ok(status),
             }
+        });
+        match polled {
+            Ok(Err(future)) => self.futures[slot as usize] = Some(future),
+            Ok(Ok(status)) => self.end(slot, status),
+            Err(cause) => return self.break_off(&cause),
         }
         let spawned = std::mem::take(&mut self.below.core().spawned);
         spawned.into_iter().for_each(|future| self.spawn(future));

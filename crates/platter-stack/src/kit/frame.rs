@@ -2,17 +2,18 @@
 
 use super::board::Board;
 use super::core::Below;
-use super::engine::Engine;
+use super::engine::{BROKEN, Engine};
 use super::host::{Host, PATIENCE};
 use super::layer::Layer;
 use crate::LayerError;
 use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
 use platter_block::backend::{Backend, LaneUse};
+use platter_block::bio::Bio;
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// How long a layer that is being opened waits for that: as long as the slowest disk needs to recover from an error.
 const OPENING_PATIENCE: Span = Span::from_secs(600);
@@ -25,6 +26,8 @@ pub struct Frame<L: Layer> {
     simulated: bool,
     board: Board,
     ports: usize,
+    /// What the layer's panic said, after one.
+    panic: Arc<OnceLock<String>>,
 }
 
 impl<L: Layer> Frame<L> {
@@ -41,13 +44,15 @@ impl<L: Layer> Frame<L> {
         let lanes = devices.iter().map(|device| device.open_lane(LaneUse::Shared));
         let lanes = lanes.collect::<Result<Vec<_>, Error>>().map_err(LayerError::Device)?;
         below.core().now = devices.first().map_or(Time(0), |device| device.now());
+        let panic = Arc::default();
         Ok(Arc::new(Frame {
-            engine: Mutex::new(Engine::new(lanes, Arc::clone(&layer), below)),
+            engine: Mutex::new(Engine::new(lanes, Arc::clone(&layer), below, Arc::clone(&panic))),
             layer,
             simulated: devices.iter().any(|device| device.clock().is_some()),
             devices,
             board: Board::default(),
             ports,
+            panic,
         }))
     }
 
@@ -68,7 +73,8 @@ impl<L: Layer> Frame<L> {
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors
-    /// That of the function; [`Kind::Stuck`] if nothing completes for 10 minutes.
+    /// That of the function; [`Kind::Stuck`] if nothing completes for 10 minutes; [`Kind::Broken`] after a panic of the
+    /// layer.
     pub fn block_on(&self, task: impl Future<Output = Status> + Send + 'static) -> Status {
         self.run_to_end(OPENING_PATIENCE, task)
     }
@@ -84,11 +90,31 @@ impl<L: Layer> Frame<L> {
         }));
         let is_over = self.run_until(&mut engine, patience, |engine, now| {
             engine.run_tasks(now);
-            lock(&result).is_some()
+            engine.is_broken() || lock(&result).is_some()
         });
         self.publish(self.now(), &engine);
-        let status = *lock(&result);
+        let status = lock(&result).or(engine.is_broken().then_some(Err(BROKEN)));
         status.filter(|_| is_over).unwrap_or(Err(Fault::new(Kind::Stuck, Stage::Layer)))
+    }
+
+    /// What the layer's panic said, after one.
+    pub(super) fn panic(&self) -> Option<&str> {
+        self.panic.get().map(String::as_str)
+    }
+
+    /// Takes the bios of a lane that have completed, although the state is broken.
+    pub(super) fn take_done(&self, lane: u32, out: &mut Vec<Bio>) {
+        lock(&self.engine).take_done(lane, out);
+    }
+
+    /// A device below has panicked with the lock held: ends the layer.
+    #[cold]
+    fn break_off(&self) -> Fault {
+        let mut engine = lock(&self.engine);
+        if !engine.is_broken() {
+            engine.break_off("a panic of a device below");
+        }
+        BROKEN
     }
 
     /// Registers a bell to ring when there is work to do.
@@ -110,7 +136,7 @@ impl<L: Layer> Host for Frame<L> {
     type Engine = Engine<L>;
 
     fn engine(&self) -> Result<MutexGuard<'_, Engine<L>>, Fault> {
-        lock_unbroken(&self.engine).ok_or(Fault::new(Kind::Broken, Stage::Layer))
+        lock_unbroken(&self.engine).ok_or_else(|| self.break_off())
     }
 
     fn board(&self) -> &Board {

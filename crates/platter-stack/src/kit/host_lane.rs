@@ -7,6 +7,7 @@
 use super::host::{Host, Turns};
 use super::lanes::LaneEntry;
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
+use crate::sync::MutexGuard;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Geometry;
@@ -86,7 +87,7 @@ pub trait LaneTasks: Send {
     fn take_over(&mut self, own_out: u32, give_back: impl FnMut(Bio));
 
     /// Fails the bios: the shared state is broken.
-    fn fail(&mut self, fault: Fault);
+    fn fail(&mut self, base: &LaneBase<Self::Host>, fault: Fault);
 
     /// Aborts bios as far as that is still possible, with the lock held.
     fn cancel(&mut self, now: Time, number: u32, token: u64, engine: &mut EngineOf<Self>);
@@ -203,18 +204,19 @@ impl<T: LaneTasks> HostLane<T> {
     /// Runs a turn of the engine. Returns whether another one may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let host = Arc::clone(&self.base.host);
-        let mut engine = match host.engine() {
-            Ok(engine) => engine,
+        let mut alarm = match host.engine() {
+            Ok(engine) => Alarm(engine),
             Err(fault) => return self.fail_all(fault),
         };
+        let engine = &mut *alarm.0;
         engine.enter();
         engine.lanes_mut().awake(self.base.number);
-        let more = self.tasks.turn(now, &mut self.base, &mut engine);
+        let more = self.tasks.turn(now, &mut self.base, engine);
         if !self.tasks.waits() {
-            self.unlist(&mut engine);
+            self.unlist(engine);
         }
-        host.leave(now, &mut engine);
-        drop(engine);
+        host.leave(now, engine);
+        drop(alarm);
         self.tasks.after_turn(&self.base);
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
@@ -226,7 +228,7 @@ impl<T: LaneTasks> HostLane<T> {
         self.base.has_seen();
         self.base.own_out -= self.base.came.len() as u32;
         self.base.came.clear();
-        self.tasks.fail(fault);
+        self.tasks.fail(&self.base, fault);
         self.give_back() && self.door.is_holding()
     }
 
@@ -440,6 +442,17 @@ impl<T: LaneTasks> Lane for HostLane<T> {
 impl<T: LaneTasks> Drop for HostLane<T> {
     fn drop(&mut self) {
         self.tasks.end(&mut self.base);
+    }
+}
+
+/// The lock during a turn. A panic breaks the state: the other lanes are woken, to fail their bios.
+struct Alarm<'a, E: Turns>(MutexGuard<'a, E>);
+
+impl<E: Turns> Drop for Alarm<'_, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lanes().kick_all();
+        }
     }
 }
 

@@ -67,12 +67,15 @@ impl<L: Layer> LaneTasks for Tasks<L> {
         self.over.drain(..).for_each(give_back);
     }
 
-    /// The engine has the bios that were started.
-    fn fail(&mut self, fault: Fault) {
+    /// Those that a device below has stay with it.
+    fn fail(&mut self, base: &LaneBase<Frame<L>>, fault: Fault) {
         for mut bio in self.fresh.drain(..) {
             bio.fail(fault);
             self.over.push(bio);
         }
+        let before = self.over.len();
+        base.host.take_done(base.number, &mut self.over);
+        self.out -= self.over.len() - before;
     }
 
     fn cancel(&mut self, now: Time, number: u32, token: u64, engine: &mut Engine<L>) {

@@ -85,6 +85,11 @@ impl<F> Lanes<F> {
         }
     }
 
+    /// Makes every lane check the events that it waits for.
+    pub fn kick_all(&self) {
+        self.list.iter().flatten().for_each(|lane| lane.entry.kick());
+    }
+
     /// Tells a lane that an I/O that it waits for has ended.
     pub fn tell(&mut self, number: u32, failed: Option<F>) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
