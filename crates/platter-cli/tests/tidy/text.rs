@@ -51,7 +51,24 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
             persons(file, &mut problems);
         }
     }
+    problems.extend(hidden_pages(files));
     problems
+}
+
+/// Pages of docs/ that neither the README nor the architecture page links to.
+fn hidden_pages(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| &f.text);
+    let linked: Vec<&str> = ["README.md", "docs/architecture.md"]
+        .iter()
+        .flat_map(|page| targets(text(page)))
+        .filter_map(|(_, target)| target.split('#').next()?.rsplit('/').next())
+        .collect();
+    let pages = files.iter().filter_map(|f| f.path.strip_prefix("docs/"));
+    pages
+        .filter(|page| page.ends_with(".md") && !page.contains('/') && *page != "architecture.md")
+        .filter(|page| !linked.contains(page))
+        .map(|page| format!("docs/{page}: not linked from README.md or docs/architecture.md"))
+        .collect()
 }
 
 fn persons(file: &File, problems: &mut Vec<String>) {
@@ -143,6 +160,8 @@ fn broken_links_and_forbidden_names_are_found() {
             "docs/a.md",
             "# One way, here\n[b](sub/b.md#two) [me](#one-way-here) [web](https://example.com)",
         ),
+        file("README.md", "[b](docs/a.md#one-way-here)"),
+        file("docs/hidden.md", "# Hidden"),
         file("docs/sub/b.md", "## Two\n[up](../a.md#three)\n[gone](c.md)\n```\n[x](y)\n```"),
         file("run.sh", &format!("cd {a}{b}here")),
         file("src/x.rs", &format!("// Fine.\n// {}{} waits.", NO_PERSONS[0].0, NO_PERSONS[0].1)),
@@ -152,7 +171,7 @@ fn broken_links_and_forbidden_names_are_found() {
     let starts: Vec<&str> = found.iter().map(|p| p.split(": ").next().unwrap_or_default()).collect();
     assert_eq!(
         starts,
-        ["docs/sub/b.md:2", "docs/sub/b.md:3", "run.sh:1", "src/x.rs:2", "Cargo.lock"],
+        ["docs/sub/b.md:2", "docs/sub/b.md:3", "run.sh:1", "src/x.rs:2", "Cargo.lock", "docs/hidden.md"],
         "{found:?}"
     );
 }
