@@ -13,7 +13,7 @@ use platter_block::driver::{Completion, Geometry};
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::host::{Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
+use platter_sim::host::{Contention, Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -178,7 +178,8 @@ pub(super) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
         failed: false,
     };
     let sizes = (STAGES.len(), LOCKS, ADAPTERS);
-    let mut host = Host::new(system, (PROCESSORS, load.processes), sizes, (Grant::Random, seed));
+    let mut host =
+        Host::new(system, (PROCESSORS, load.processes), sizes, (Contention::free(Grant::Random), seed));
     host.run_until(|system| system.failed || cancel.load(Ordering::Relaxed))
         .map_err(|stuck| ReproError::Stack(stuck.to_string()))?;
     if cancel.load(Ordering::Relaxed) {
