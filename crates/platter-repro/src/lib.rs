@@ -9,8 +9,10 @@
 
 mod cells;
 mod claim;
+mod dale2002;
 mod disk;
 mod dm2002;
+mod host;
 mod kind;
 mod ordered;
 pub mod policies;
@@ -80,6 +82,7 @@ pub static TABLE: &[Experiment] = &[
     readahead::EXPERIMENT,
     ordered::EXPERIMENT,
     dm2002::EXPERIMENT,
+    dale2002::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.
