@@ -23,6 +23,7 @@ mod seeds;
 mod staelin2002;
 mod sysbench2004;
 mod tally;
+mod unplug2004;
 
 pub use claim::{Claim, Rule};
 pub use kind::Kind;
@@ -83,6 +84,7 @@ pub static TABLE: &[Experiment] = &[
     ordered::EXPERIMENT,
     dm2002::EXPERIMENT,
     dale2002::EXPERIMENT,
+    unplug2004::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.

@@ -184,3 +184,8 @@ fn verdicts_of_dale2002() {
         ],
     );
 }
+
+#[test]
+fn verdicts_of_unplug2004() {
+    check("unplug2004", 64, &["sgi-per-device"]);
+}
