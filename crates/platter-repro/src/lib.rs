@@ -15,6 +15,7 @@ mod dm2002;
 mod host;
 mod kind;
 mod ordered;
+mod plug2004;
 pub mod policies;
 mod readahead;
 mod report;
@@ -85,6 +86,7 @@ pub static TABLE: &[Experiment] = &[
     dm2002::EXPERIMENT,
     dale2002::EXPERIMENT,
     unplug2004::EXPERIMENT,
+    plug2004::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.

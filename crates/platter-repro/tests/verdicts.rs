@@ -189,3 +189,8 @@ fn verdicts_of_dale2002() {
 fn verdicts_of_unplug2004() {
     check("unplug2004", 64, &["sgi-per-device"]);
 }
+
+#[test]
+fn verdicts_of_plug2004() {
+    check("plug2004", 4, &["deadline-plugged-2", "as-plugged-1", "as-plugged-2"]);
+}
