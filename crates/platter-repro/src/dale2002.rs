@@ -14,6 +14,8 @@ use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use kernels::{MACHINE, READ, RUNS, Run};
 use morton::Writes;
+
+pub(super) use kernels::parameters;
 use platter_bench::report::units::fixed;
 use std::sync::atomic::AtomicBool;
 

@@ -16,6 +16,7 @@ use kernels::{MACHINE, kernels};
 
 pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
 use platter_bench::ladder::Unit;
+pub(super) use show::parameters;
 
 /// The row of the table of experiments.
 pub(super) const EXPERIMENT: Experiment = Experiment {

@@ -13,6 +13,7 @@ mod dale2002;
 mod disk;
 mod dm2002;
 mod host;
+pub mod hosts;
 mod kind;
 mod ordered;
 mod plug2004;

@@ -18,6 +18,8 @@ use real::Counts;
 use std::sync::atomic::AtomicBool;
 use system::{Cell, Found, Plugs, STAGES};
 
+pub(super) use machines::parameters;
+
 /// The row of the table of experiments.
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "unplug2004",

@@ -4,6 +4,7 @@ use crate::dm2002::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
 use crate::host::kernel::{Kernel, Scope, UNLIMITED};
 use crate::host::machine::Machine;
 use crate::host::readers::{Cached, Load};
+use crate::hosts::{KernelSources, Parameter, micros, of_kernel, of_machine};
 use platter_block::time::Span;
 
 /// Two processors of 733 MHz and one adapter for eight disks. A KiB takes its share of frames of 2,048 bytes with 60 bytes of
@@ -103,6 +104,35 @@ impl Run {
         let (call, cached) = if self.way == Way::Normal { (WINDOW, Some(READ)) } else { (CALL, None) };
         Load { bytes: call, pieces: 1, calls: (bytes / call).max(1), processes: MACHINE.disks, cached }
     }
+}
+
+/// The machine, and the kernels as their runs use them, with the source of each parameter.
+pub(crate) fn parameters() -> Vec<Parameter> {
+    let counts = "the mail, details of how the test was conducted";
+    let mut all = of_machine(&MACHINE, [counts, "Fibre Channel at 2.125 GBd: 8b/10b, frames of 2,048 bytes"]);
+    let read = "set by the rate of 2.4 with normal reads";
+    all.push(Parameter::new("machine", "read of 512 bytes through the page cache", micros(READ.cost), read));
+    for id in ["2.4-direct", "2.4-raw", "2.5-normal", "2.5-direct", "bio-direct"] {
+        let Some(run) = RUNS.iter().find(|run| run.id == id) else { continue };
+        let sizes = match (run.version, run.way) {
+            (Version::Linux24, Way::Raw) => "OLS 2002, section 6 (rawvary); iobuf.h; ll_rw_blk.c",
+            (Version::Linux24, _) => "sd.c (sd_blocksizes); iobuf.h; ll_rw_blk.c",
+            (_, Way::Normal) => "from memory, not verified",
+            _ => "bio.h of 2.5.20 (BIO_MAX_SECTORS); iobuf.h",
+        };
+        let scaled = "that of dm2002, times 700/733";
+        let locks = "2.4: OLS 2002, section 5; 2.5: section 9.2";
+        let sources = KernelSources { sizes, locks, unit: scaled, command: scaled, copy: "" };
+        let name = match id {
+            "2.4-direct" => "2.4.19-pre8aa2, normal and O_DIRECT",
+            "2.4-raw" => "2.4.19-pre8aa2, raw",
+            "2.5-normal" => "2.5.25, normal",
+            "2.5-direct" => "2.5.25, O_DIRECT and raw",
+            _ => "2.5.25 with direct-to-BIO, O_DIRECT and raw",
+        };
+        all.extend(of_kernel(&Kernel { name, ..run.kernel() }, &sources));
+    }
+    all
 }
 
 /// The time on this machine of what takes so long on that of dm2002.

@@ -4,6 +4,7 @@ use super::Results;
 use super::kernels::{MACHINE, kernels};
 use crate::host::kernel::{BUILD, CALL, COMPLETE, END, INTERRUPT, QUEUE, SEND, UNPLUG, WAIT};
 use crate::host::show;
+use crate::hosts::{KernelSources, Parameter, of_kernel, of_machine};
 use platter_bench::report::units::fixed;
 use platter_bench::report::{Column, Table};
 
@@ -57,6 +58,23 @@ fn rows(results: &Results) -> impl Iterator<Item = (String, &super::Found)> {
             Some((format!("{}, {}", kernel.name, if readv { "readv" } else { "read" }), found))
         },
     )
+}
+
+/// The machine and the kernels, with the source of each parameter.
+pub(crate) fn parameters() -> Vec<Parameter> {
+    let sources = |name: &str| KernelSources {
+        sizes: "OLS 2002, sections 2, 6, 7 and 9",
+        locks: "OLS 2002, sections 5 and 9.2",
+        unit: "set by the idle times of SBI and SBIR",
+        command: match name {
+            "2.5.17" => "set by its idle time with read",
+            _ => "set by the idle times of SBI and SBIR",
+        },
+        copy: "set by the rate of Baseline",
+    };
+    let mut all = of_machine(&MACHINE, ["OLS 2002, section 3", "set by the two rates of 2.5.17"]);
+    all.extend(kernels().iter().flat_map(|kernel| of_kernel(kernel, &sources(kernel.name))));
+    all
 }
 
 fn unit(bytes: u64) -> &'static str {

@@ -2,6 +2,7 @@
 
 use super::system::{BYTES, Machine};
 use crate::dm2002::{COMMAND_2_5, UNIT_2_4};
+use crate::hosts::{Parameter, micros};
 use platter_block::time::Span;
 
 /// KiB of a block. Chosen.
@@ -38,6 +39,43 @@ pub(super) const MACHINES: [Machine; 2] = [
         hand_over: Span(2_800),
     },
 ];
+
+/// A machine and its kernel, with the source of each parameter.
+pub(crate) fn parameters(name: &str) -> Vec<Parameter> {
+    MACHINES.iter().filter(|machine| machine.name == name).flat_map(of).collect()
+}
+
+fn of(machine: &Machine) -> Vec<Parameter> {
+    let is_intel = machine.name == "Intel";
+    let choose = |intel, sgi| if is_intel { intel } else { sgi };
+    let slide = "Axboe, Tokyo 2004, plugging scalability";
+    let new = |name, count: usize, source| Parameter::new("machine", name, (count, ""), source);
+    let time = |name, span, source| Parameter::new("machine", name, micros(span), source);
+    let (least, more) = machine.service;
+    let disk = choose(
+        "chosen: random reads of man3367mp, with half a revolution less or more",
+        "set by the 44,000 reads a second with the list",
+    );
+    let lock = choose(
+        "set by the 40,000 reads a second with the list",
+        "set by 80,000 reads a second, the most with the list (Barnes, linux-kernel, 2 March 2004)",
+    );
+    let scaled = "that of 2.5.17 in dm2002, at 1.3 GHz, which is chosen";
+    let kernel = |name, value, source| Parameter::new("2.6.3", name, value, source);
+    let list = "Morton, linux-kernel, 1 March 2004, and from memory";
+    vec![
+        new("processors", machine.processors, slide),
+        new("adapters", machine.adapters, choose("chosen", slide)),
+        new("disks", machine.disks, slide),
+        time("shortest read of a disk", least, disk),
+        time("longest read of a disk", Span(least.0 + more.0), disk),
+        Parameter::new("machine", "bytes of a read", (BYTES, ""), "chosen"),
+        time("hand-over of a contended lock", machine.hand_over, lock),
+        kernel("function of a unit", micros(machine.functions.0), scaled),
+        kernel("function of a command", micros(machine.functions.1), scaled),
+        kernel("acquisitions of the list's lock for a read", ("4".to_owned(), ""), list),
+    ]
+}
 
 #[cfg(test)]
 mod tests {
