@@ -15,6 +15,7 @@ mod dm2002;
 mod host;
 pub mod hosts;
 mod kind;
+mod ols2002;
 mod ordered;
 mod plug2004;
 pub mod policies;
@@ -88,6 +89,7 @@ pub static TABLE: &[Experiment] = &[
     dale2002::EXPERIMENT,
     unplug2004::EXPERIMENT,
     plug2004::EXPERIMENT,
+    ols2002::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.
