@@ -24,7 +24,7 @@ pub(super) struct DiskPlan {
 /// Most bytes of a request of 2.4: the buffer heads of 4 KiB that fit into its 255 sectors (`MAX_SECTORS`), for none is split.
 const REQUEST_OF_2_4: u32 = 31 * 4096;
 /// Requests for each direction in 2.4: half of the 128 that a queue has on machines with more than 32 MB.
-const REQUESTS_OF_2_4: u32 = 64;
+pub(super) const REQUESTS_OF_2_4: u32 = 64;
 
 /// The IDE disk of 2004, one command at a time, of at most 256 sectors, the limit of 28-bit addresses.
 pub(super) const IDE: DiskPlan = DiskPlan { disk: "ide2004", depth: 1, plug: true, max_transfer: 128 << 10 };

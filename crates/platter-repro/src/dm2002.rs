@@ -5,15 +5,18 @@
 
 mod claims;
 mod kernels;
-mod machine;
 mod show;
 
 use super::cells::run_all;
+use super::host::kernel::{Kernel, unit_bytes};
+use super::host::readers::{self, Cell, Found, Load};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
-use kernels::{DISKS, Kernel, kernels};
-use machine::{Found, Load};
+use kernels::{MACHINE, kernels};
+
+pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
 use platter_bench::ladder::Unit;
+pub(super) use show::parameters;
 
 /// The row of the table of experiments.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -30,15 +33,7 @@ const FEWEST: u64 = 64;
 const BYTES: u64 = 64 << 10;
 const BUFFERS: u64 = 16;
 /// Table 8: 128 reads of 128 KiB.
-const TRACED: Load = Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1 };
-
-/// A simulation.
-#[derive(Clone, Copy, Debug)]
-struct Cell {
-    kernel: Kernel,
-    load: Load,
-    seed: u64,
-}
+const TRACED: Load = Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None };
 
 /// A cell and its outcome.
 struct Row {
@@ -53,14 +48,16 @@ impl Results {
     /// Of each seed, the first one's first: a kernel with `read` or with `readv`.
     fn of(&self, kernel: &str, readv: bool) -> Vec<&Found> {
         let matches = |cell: &Cell| {
-            cell.kernel.name == kernel && cell.load.processes == DISKS && (cell.load.pieces > 1) == readv
+            cell.kernel.name == kernel
+                && cell.load.processes == MACHINE.disks
+                && (cell.load.pieces > 1) == readv
         };
         self.0.iter().filter(|row| matches(&row.cell)).map(|row| &row.found).collect()
     }
 
     /// Of Table 8: with units of a sector or of a page.
     fn traced(&self, unit: Unit) -> Option<&Found> {
-        let matches = |cell: &Cell| cell.load == TRACED && cell.kernel.unit == unit;
+        let matches = |cell: &Cell| cell.load == TRACED && cell.kernel.unit == unit_bytes(unit);
         self.0.iter().find(|row| matches(&row.cell)).map(|row| &row.found)
     }
 }
@@ -72,14 +69,16 @@ fn cells(options: &Options) -> Vec<Cell> {
     for seed in std::iter::once(options.seed).chain(other_seeds(options.seed)) {
         for kernel in kernels() {
             for pieces in [1, BUFFERS] {
-                all.push(Cell { kernel, load: Load { bytes: BYTES, pieces, calls, processes: DISKS }, seed });
+                let load = Load { bytes: BYTES, pieces, calls, processes: MACHINE.disks, cached: None };
+                all.push(Cell { machine: MACHINE, kernel, load, seed });
             }
         }
     }
     let baseline = kernels().into_iter().find(|kernel| kernel.name == "Baseline");
     for unit in [Unit::Sector, Unit::Page] {
         all.extend(baseline.map(|kernel| Cell {
-            kernel: Kernel { unit, ..kernel },
+            machine: MACHINE,
+            kernel: Kernel { unit: unit_bytes(unit), ..kernel },
             load: TRACED,
             seed: options.seed,
         }));
@@ -89,7 +88,7 @@ fn cells(options: &Options) -> Vec<Cell> {
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let cells = cells(options);
-    let found = run_all(options, hooks, &cells, machine::run)?;
+    let found = run_all(options, hooks, &cells, readers::run)?;
     let results = Results(cells.into_iter().zip(found).map(|(cell, found)| Row { cell, found }).collect());
     Ok(Report {
         name: EXPERIMENT.name,

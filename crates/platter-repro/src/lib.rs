@@ -9,10 +9,15 @@
 
 mod cells;
 mod claim;
+mod dale2002;
 mod disk;
 mod dm2002;
+mod host;
+pub mod hosts;
 mod kind;
+mod ols2002;
 mod ordered;
+mod plug2004;
 pub mod policies;
 mod readahead;
 mod report;
@@ -21,6 +26,7 @@ mod seeds;
 mod staelin2002;
 mod sysbench2004;
 mod tally;
+mod unplug2004;
 
 pub use claim::{Claim, Rule};
 pub use kind::Kind;
@@ -80,6 +86,10 @@ pub static TABLE: &[Experiment] = &[
     readahead::EXPERIMENT,
     ordered::EXPERIMENT,
     dm2002::EXPERIMENT,
+    dale2002::EXPERIMENT,
+    unplug2004::EXPERIMENT,
+    plug2004::EXPERIMENT,
+    ols2002::EXPERIMENT,
 ];
 
 /// Looks an experiment up by name.

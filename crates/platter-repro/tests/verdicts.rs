@@ -20,6 +20,7 @@ const ONE_SIDED: &[(&str, &str)] = &[
     ("windows-large", "performing better at the larger sizes"),
     ("windows-small", "performing better for request sizes smaller than 4MB"),
     ("single-pages", "a lot of the IO"),
+    ("2.5-spread", "completed at almost exactly the same time"),
 ];
 
 /// The rule is two-sided, has the published figure inside, and is not wider than 30 %, or a factor of 2 from there on.
@@ -155,4 +156,41 @@ fn verdicts_of_readahead() {
 #[test]
 fn verdicts_of_ordered() {
     check("ordered", 16, &[]);
+}
+
+#[test]
+fn verdicts_of_dale2002() {
+    check(
+        "dale2002",
+        64,
+        &[
+            "2.4-normal-idle",
+            "2.4-direct-rate",
+            "2.4-raw-rate",
+            "2.5-normal-rate",
+            "2.5-normal-idle",
+            "2.5-direct-rate",
+            "2.5-direct-idle",
+            "2.5-raw-rate",
+            "2.5-raw-idle",
+            "bio-normal-rate",
+            "bio-normal-idle",
+            "bio-direct-rate",
+            "bio-direct-idle",
+            "bio-raw-rate",
+            "bio-raw-idle",
+            "2.5-spread",
+            "cpu-128k",
+        ],
+    );
+}
+
+#[test]
+fn verdicts_of_unplug2004() {
+    check("unplug2004", 64, &["sgi-per-device"]);
+}
+
+#[test]
+fn verdicts_of_plug2004() {
+    check("plug2004", 4, &["deadline-plugged-2", "as-plugged-1", "as-plugged-2"]);
 }

@@ -15,8 +15,9 @@
 //!   another at it tries again for as long as it has nothing else to do (`ksoftirqd`), and is busy meanwhile.
 //! - A thread that is woken starts at once on an idle processor, otherwise on one that only tries again, otherwise as the last of
 //!   those that wait for a processor. Waking costs nothing beyond the steps of the system.
+//! - A processor that spins for a lock gets it some time after its release: [`Contention`].
 //!
-//! Not modelled: caches and memory, the cost of an interprocessor interrupt, time slices, the timer.
+//! Not modelled: other caches and memory, the cost of an interprocessor interrupt, time slices, the timer.
 
 mod lock;
 mod processor;
@@ -24,7 +25,7 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use lock::{Grant, LockId, LockReport, LockUse};
+pub use lock::{Contention, Grant, LockId, LockReport, LockUse};
 pub use processor::Usage;
 pub use run::{Host, Stuck};
 

@@ -44,6 +44,7 @@ fn what_is_wrong_on_every_machine_is_usage() {
         &["raid", "create", "--chunk", "3K", "ram(8M)"],
         &["raid", "wipe", "ram(8M)"],
         &["sim", "show", "nothing"],
+        &["sim", "host", "show", "nothing"],
     ] {
         fails(2, args);
     }

@@ -193,3 +193,20 @@ fn the_order_of_barriers_is_shown_and_refused() {
     fails_saying(3, &["info", "ram(1M, ordered=tag)"], &refused);
     fails_saying(2, &["info", "sim(man3367mp, ordered=tags)"], &["ordered", "drain", "tag"]);
 }
+
+#[test]
+fn hosts_have_the_source_of_every_parameter() {
+    let help = ok(&["sim", "host", "show", "--help"]);
+    for host in ["dm2002", "dale2002", "intel2004", "sgi2004"] {
+        assert!(help.contains(host), "{help}");
+        let shown = json(&["sim", "host", "show", host]);
+        assert_eq!(shown["name"], host);
+        let parameters = shown["parameters"].as_array().unwrap();
+        assert!(parameters.len() >= 10, "{host}");
+        for each in parameters {
+            assert!(!each["source"].as_str().unwrap().is_empty(), "{each}");
+        }
+        let said = ok(&["sim", "host", "show", host]);
+        assert!(said.contains("processors") && said.contains("function of a command"), "{said}");
+    }
+}

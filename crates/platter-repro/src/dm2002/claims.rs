@@ -1,8 +1,8 @@
 //! The figures of Tables 3 and 8.
 
 use super::Results;
-use super::machine::Found;
 use crate::claim::{Claim, Rule};
+use crate::host::readers::Found;
 use crate::kind::Kind;
 use crate::seeds::interval;
 use platter_bench::ladder::Unit;

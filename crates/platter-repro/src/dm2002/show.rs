@@ -1,11 +1,10 @@
 //! Method and tables of the report.
 
 use super::Results;
-use super::kernels::{
-    ADAPTER_COMMAND, ADAPTER_KIB, ADAPTERS, BUILD, CALL, COMPLETE, DISKS, END, INTERRUPT, PROCESSORS, QUEUE,
-    SEND, UNPLUG, WAIT, kernels,
-};
-use super::machine::STAGES;
+use super::kernels::{MACHINE, kernels};
+use crate::host::kernel::{BUILD, CALL, COMPLETE, END, INTERRUPT, QUEUE, SEND, UNPLUG, WAIT};
+use crate::host::show;
+use crate::hosts::{KernelSources, Parameter, of_kernel, of_machine};
 use platter_bench::report::units::fixed;
 use platter_bench::report::{Column, Table};
 
@@ -13,10 +12,11 @@ pub(super) fn method() -> Vec<String> {
     let names = |functions: &[&str]| functions.join(", ");
     vec![
         format!(
-            "{PROCESSORS} processors, {ADAPTERS} adapters and {DISKS} disks. A process for each disk reads 64 KiB after 64 KiB with \
+            "{} processors, {} adapters and {} disks. A process for each disk reads 64 KiB after 64 KiB with \
              read, or with readv into 16 buffers. Each disk has a real request queue with the elevator linus: it decides \
              how many requests there are. The model of the host decides how long each step keeps a processor, who waits for \
-             which lock, and when interrupts and bottom halves run."
+             which lock, and when interrupts and bottom halves run.",
+            MACHINE.processors, MACHINE.adapters, MACHINE.disks
         ),
         format!(
             "Every function on a path takes the same time. For each unit: {} before the queue's lock, {} under it, {} at \
@@ -36,16 +36,16 @@ pub(super) fn method() -> Vec<String> {
             "Inputs: both rates of 2.5.17 give the adapters ({} us for a command and {} us for a KiB), the idle times of SBI, \
              SBIR and 2.5.17 the functions, and the rate of Baseline the copy. Disks stream ahead of the adapters. A MB \
              is 10^6 bytes. Caches, memory and what a lock costs beyond waiting are not modelled.",
-            fixed(ADAPTER_COMMAND.0 as f64 / 1e3, 1),
-            fixed(ADAPTER_KIB.0 as f64 / 1e3, 1)
+            fixed(MACHINE.command.0 as f64 / 1e3, 1),
+            fixed(MACHINE.kib.0 as f64 / 1e3, 1)
         ),
     ]
 }
 
 pub(super) fn tables(results: &Results) -> Vec<(String, Table)> {
     vec![
-        ("Where the processors' time goes (percent)".to_owned(), profile(results)),
-        ("The lock of all queues".to_owned(), lock(results)),
+        ("Where the processors' time goes (percent)".to_owned(), show::profile(rows(results))),
+        ("The lock of all queues".to_owned(), show::lock(rows(results))),
         ("Kernels".to_owned(), costs()),
     ]
 }
@@ -60,42 +60,29 @@ fn rows(results: &Results) -> impl Iterator<Item = (String, &super::Found)> {
     )
 }
 
-fn profile(results: &Results) -> Table {
-    let shares = STAGES.iter().chain(&["spin", "retry", "idle"]).map(|name| Column::number(*name, ""));
-    let mut table = Table::new(std::iter::once(Column::text("kernel")).chain(shares).collect::<Vec<_>>());
-    for (name, found) in rows(results) {
-        let usage = &found.usage;
-        let all = usage.stages.iter().chain([&usage.spin, &usage.retry, &usage.idle]);
-        table.row(
-            std::iter::once(name).chain(all.map(|part| fixed(usage.percent(*part), 1))).collect::<Vec<_>>(),
-        );
-    }
-    table
+/// The machine and the kernels, with the source of each parameter.
+pub(crate) fn parameters() -> Vec<Parameter> {
+    let sources = |name: &str| KernelSources {
+        sizes: "OLS 2002, sections 2, 6, 7 and 9",
+        locks: "OLS 2002, sections 5 and 9.2",
+        unit: "set by the idle times of SBI and SBIR",
+        command: match name {
+            "2.5.17" => "set by its idle time with read",
+            _ => "set by the idle times of SBI and SBIR",
+        },
+        copy: "set by the rate of Baseline",
+    };
+    let mut all = of_machine(&MACHINE, ["OLS 2002, section 3", "set by the two rates of 2.5.17"]);
+    all.extend(kernels().iter().flat_map(|kernel| of_kernel(kernel, &sources(kernel.name))));
+    all
 }
 
-fn lock(results: &Results) -> Table {
-    let mut table = Table::new([
-        Column::text("kernel"),
-        Column::number("acquisitions", "per read"),
-        Column::number("contended", "%"),
-        Column::number("hold", "us"),
-        Column::number("wait", "us"),
-        Column::number("spin", "% CPU"),
-    ]);
-    for (name, found) in rows(results) {
-        let (lock, usage) = (&found.lock, &found.usage);
-        let mean =
-            |span: platter_block::time::Span, count: u64| fixed(span.0 as f64 / 1e3 / count.max(1) as f64, 2);
-        table.row([
-            name,
-            fixed(lock.acquisitions as f64 / found.reads as f64, 1),
-            fixed(100.0 * lock.contended as f64 / lock.acquisitions.max(1) as f64, 1),
-            mean(lock.held, lock.acquisitions),
-            mean(lock.spun, lock.contended),
-            fixed(usage.percent(lock.spun), 1),
-        ]);
+fn unit(bytes: u64) -> &'static str {
+    match bytes {
+        512 => "sector",
+        4096 => "page",
+        _ => "call",
     }
-    table
 }
 
 fn costs() -> Table {
@@ -110,7 +97,7 @@ fn costs() -> Table {
     for kernel in kernels() {
         table.row([
             kernel.name.to_owned(),
-            format!("{:?}", kernel.unit).to_lowercase(),
+            unit(kernel.unit).to_owned(),
             format!("{:?}", kernel.queueing).to_lowercase(),
             format!("{:?}", kernel.sending).to_lowercase(),
             kernel.per_unit.0.to_string(),

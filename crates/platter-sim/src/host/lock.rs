@@ -18,6 +18,24 @@ pub enum Grant {
     Random,
 }
 
+/// What spinning for a lock costs beyond waiting for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contention {
+    /// Which spinner gets the lock.
+    pub grant: Grant,
+    /// Time from the release of the lock to the next holder: its processor fetches the cache line of the lock.
+    pub hand_over: Span,
+    /// Added to it for each processor that goes on spinning, because these fetch the line, too.
+    pub per_spinner: Span,
+}
+
+impl Contention {
+    /// The next holder has the lock at the moment of its release.
+    pub const fn free(grant: Grant) -> Contention {
+        Contention { grant, hand_over: Span::ZERO, per_spinner: Span::ZERO }
+    }
+}
+
 /// How a lock was used, by one caller or by all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LockUse {
@@ -65,6 +83,8 @@ struct Spinner {
 struct Holder {
     processor: usize,
     caller: Stage,
+    /// How long it took to get the lock after its release.
+    fetched: Span,
     since: Time,
 }
 
@@ -86,7 +106,7 @@ impl Lock {
         used.acquisitions += 1;
         let is_free = self.holder.is_none();
         match is_free {
-            true => self.holder = Some(Holder { processor, caller, since: now }),
+            true => self.holder = Some(Holder { processor, caller, fetched: Span::ZERO, since: now }),
             false => {
                 used.contended += 1;
                 self.spinners.push(Spinner { processor, caller, since: now });
@@ -95,7 +115,7 @@ impl Lock {
         is_free
     }
 
-    /// Gives the lock back. Returns the processor that has it now, and how long it had spun.
+    /// Gives the lock back. Returns the processor that has it next, and after how long: until then it spins.
     ///
     /// # Panics
     /// The processor does not have the lock: an error of the system.
@@ -103,7 +123,7 @@ impl Lock {
         &mut self,
         now: Time,
         processor: usize,
-        grant: Grant,
+        contention: &Contention,
         rng: &mut Rng,
     ) -> Option<(usize, Span)> {
         let holder = self.holder.take().filter(|holder| holder.processor == processor);
@@ -112,25 +132,29 @@ impl Lock {
         };
         let used = self.report.callers.entry(holder.caller).or_default();
         used.held.0 += now.since(holder.since).0;
+        used.spun.0 += holder.fetched.0;
         if self.spinners.is_empty() {
             return None;
         }
-        let next = match grant {
+        let next = match contention.grant {
             Grant::Fifo => 0,
             Grant::Random => rng.below(self.spinners.len() as u64) as usize,
         };
         let Spinner { processor, caller, since } = self.spinners.remove(next);
-        let spun = now.since(since);
+        let after = contention.hand_over.0 + contention.per_spinner.0 * self.spinners.len() as u64;
         let used = self.report.callers.entry(caller).or_default();
-        used.spun.0 += spun.0;
-        self.holder = Some(Holder { processor, caller, since: now });
-        Some((processor, spun))
+        used.spun.0 += now.since(since).0;
+        self.holder = Some(Holder { processor, caller, fetched: Span(after), since: now + Span(after) });
+        Some((processor, Span(after)))
     }
 
     /// Forgets what was counted, and counts from now on.
     pub(super) fn restart(&mut self, now: Time) {
         self.report = LockReport::default();
-        self.holder.iter_mut().for_each(|holder| holder.since = now);
+        if let Some(holder) = &mut self.holder {
+            holder.fetched = Span(holder.fetched.0.min(holder.since.since(now).0));
+            holder.since = holder.since.max(now);
+        }
         self.spinners.iter_mut().for_each(|spinner| spinner.since = now);
     }
 }

@@ -50,6 +50,8 @@ pub(super) enum Doing {
     Run(Stage, Span),
     /// Spinning for a lock.
     Spin,
+    /// Spinning for a lock that it gets after this time.
+    Fetch(Span),
 }
 
 /// A thread, an interrupt or the bottom half on a processor.
@@ -110,6 +112,10 @@ impl Processor {
             None if self.bottom => &mut self.usage.retry,
             None => &mut self.usage.idle,
             Some(Frame { doing: Doing::Spin | Doing::Next, .. }) => &mut self.usage.spin,
+            Some(Frame { doing: Doing::Fetch(left), .. }) => {
+                *left = Span(left.0.saturating_sub(span.0));
+                &mut self.usage.spin
+            }
             Some(Frame { doing: Doing::Run(stage, left), .. }) => {
                 *left = Span(left.0.saturating_sub(span.0));
                 &mut self.usage.stages[usize::from(stage.0)]

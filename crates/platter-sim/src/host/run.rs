@@ -2,7 +2,7 @@
 
 use super::lock::Lock;
 use super::processor::{Doing, Frame, Processor};
-use super::{Effects, Grant, LockId, LockReport, Step, System, Usage, Who};
+use super::{Contention, Effects, LockId, LockReport, Step, System, Usage, Who};
 use crate::rng::Rng;
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
@@ -43,7 +43,7 @@ pub struct Host<S> {
     now: Time,
     processors: Vec<Processor>,
     locks: Vec<Lock>,
-    grant: Grant,
+    contention: Contention,
     rng: Rng,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     /// Numbers events, so that those of one time happen in the order in which they were made.
@@ -73,7 +73,7 @@ impl<S: System> Host<S> {
         system: S,
         (processors, threads): (usize, usize),
         (stages, locks, lines): (usize, usize, usize),
-        (grant, seed): (Grant, u64),
+        (contention, seed): (Contention, u64),
     ) -> Host<S> {
         assert!(processors > 0, "a host needs a processor");
         let mut host = Host {
@@ -81,7 +81,7 @@ impl<S: System> Host<S> {
             now: Time(0),
             processors: (0..processors).map(|_| Processor::new(stages)).collect(),
             locks: (0..locks).map(|_| Lock::new()).collect(),
-            grant,
+            contention,
             rng: Rng::new(seed),
             events: BinaryHeap::new(),
             made: 0,
@@ -207,7 +207,7 @@ impl<S: System> Host<S> {
             let Some(frame) = self.processors[at].frames.last() else { return };
             match frame.doing {
                 Doing::Spin => return,
-                Doing::Run(_, left) => return self.announce(at, left),
+                Doing::Run(_, left) | Doing::Fetch(left) => return self.announce(at, left),
                 Doing::Next => {
                     if !self.step(at, frame.who) {
                         return;
@@ -290,11 +290,12 @@ impl<S: System> Host<S> {
     }
 
     fn unlock(&mut self, at: usize, lock: LockId) {
-        let next = self.locks[lock.0].give_back(self.now, at, self.grant, &mut self.rng);
-        let Some((next, _)) = next else { return };
+        let next = self.locks[lock.0].give_back(self.now, at, &self.contention, &mut self.rng);
+        let Some((next, after)) = next else { return };
         self.processors[next].account(self.now);
         if let Some(frame) = self.processors[next].frames.last_mut() {
-            (frame.doing, frame.locks) = (Doing::Next, frame.locks + 1);
+            frame.doing = if after == Span::ZERO { Doing::Next } else { Doing::Fetch(after) };
+            frame.locks += 1;
         }
         self.go_on.push_back(next);
     }

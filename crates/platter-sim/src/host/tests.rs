@@ -64,12 +64,12 @@ impl System for Script {
 }
 
 fn run(script: Script, processors: usize) -> Host<Script> {
-    run_with(script, processors, Grant::Fifo)
+    run_with(script, processors, Contention::free(Grant::Fifo))
 }
 
-fn run_with(script: Script, processors: usize, grant: Grant) -> Host<Script> {
+fn run_with(script: Script, processors: usize, contention: Contention) -> Host<Script> {
     let threads = script.threads.len();
-    let mut host = Host::new(script, (processors, threads), (4, 1, 4), (grant, 1));
+    let mut host = Host::new(script, (processors, threads), (4, 1, 4), (contention, 1));
     host.run_until(|_| false).unwrap();
     host
 }
@@ -98,6 +98,19 @@ fn a_lock_is_held_by_one_and_the_others_spin() {
     let used = host.lock(LOCK).total();
     assert_eq!((used.acquisitions, used.contended, used.held, used.spun), (3, 2, Span(30), Span(30)));
     assert_eq!(host.lock(LOCK).callers[&HELD], used);
+}
+
+#[test]
+fn a_lock_is_handed_over_more_slowly_the_more_processors_spin() {
+    let script = Script::new(vec![critical(10), critical(10), critical(10)]);
+    let contention = Contention { grant: Grant::Fifo, hand_over: Span(4), per_spinner: Span(3) };
+    let mut host = run_with(script, 3, contention);
+    // The second holder begins after 10 + 4 + 3, the third one 10 + 4 later: no other processor spins then.
+    let usage = host.usage();
+    assert_eq!((host.now(), usage.stages[1], usage.spin), (Time(41), Span(30), Span(17 + 31)));
+    let used = host.lock(LOCK).total();
+    assert_eq!((used.contended, used.held, used.spun), (2, Span(30), Span(17 + 31)));
+    assert_eq!(usage.total(), Span(3 * 41));
 }
 
 #[test]
@@ -141,7 +154,7 @@ fn a_thread_that_is_woken_before_it_sleeps_goes_on() {
 #[test]
 fn threads_that_sleep_for_ever_are_an_error() {
     let script = Script::new(vec![vec![Step::Sleep], vec![run_for(1)]]);
-    let mut host = Host::new(script, (1, 2), (4, 1, 4), (Grant::Fifo, 1));
+    let mut host = Host::new(script, (1, 2), (4, 1, 4), (Contention::free(Grant::Fifo), 1));
     assert_eq!(host.run_until(|_| false), Err(Stuck(1)));
 }
 
@@ -149,7 +162,7 @@ fn threads_that_sleep_for_ever_are_an_error() {
 #[test]
 fn random_systems_keep_the_rules() {
     for seed in 0..200 {
-        let outcome = |grant| {
+        let outcome = |contention| {
             let mut rng = crate::rng::Rng::new(seed);
             let mut steps = |count: u64| -> Vec<Step> {
                 (0..count)
@@ -163,7 +176,7 @@ fn random_systems_keep_the_rules() {
             let mut script = Script::new(threads);
             (script.interrupt, script.bottom, script.marks) = (steps(2), steps(3), true);
             script.times = vec![7, 31, 31, 90];
-            let mut host = run_with(script, 3, grant);
+            let mut host = run_with(script, 3, contention);
             let usage = host.usage();
             assert_eq!(usage.total(), Span(3 * host.now().0), "seed {seed}");
             let used = host.lock(LOCK).total();
@@ -172,7 +185,9 @@ fn random_systems_keep_the_rules() {
             assert!(used.spun <= usage.spin && used.held.0 <= host.now().0, "seed {seed}");
             (host.now(), usage)
         };
-        assert_eq!(outcome(Grant::Random), outcome(Grant::Random), "seed {seed}");
-        outcome(Grant::Fifo);
+        let slow = Contention { hand_over: Span(3), per_spinner: Span(2), ..Contention::free(Grant::Random) };
+        assert_eq!(outcome(slow), outcome(slow), "seed {seed}");
+        outcome(Contention::free(Grant::Random));
+        outcome(Contention::free(Grant::Fifo));
     }
 }

@@ -1,26 +1,22 @@
-//! The microbenchmark on a kernel: what its processes, interrupts and bottom halves do, with a real queue and elevator for each
+//! Processes that read disks from end to end: what they, interrupts and bottom halves do, with a real queue and elevator for each
 //! disk. The queue decides how many requests there are and how many units each has; the host decides how long it takes.
 
-use super::Cell;
-use super::kernels::{
-    ADAPTER_COMMAND, ADAPTER_KIB, ADAPTERS, BUILD, CALL, COMPLETE, DISKS, END, INTERRUPT, Kernel, PROCESSORS,
-    QUEUE, SEND, Scope, UNPLUG, WAIT,
-};
+use super::kernel::{BUILD, CALL, COMPLETE, END, INTERRUPT, Kernel, QUEUE, SEND, Scope, UNPLUG, WAIT};
+use super::machine::Machine;
 use crate::ReproError;
-use platter_bench::ladder::{Unit, Vector};
 use platter_block::bio::Bio;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::host::{Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
+use platter_sim::host::{Contention, Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stages, by which processor time is accounted.
-pub(super) const STAGES: [&str; 8] =
-    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete"];
+pub(crate) const STAGES: [&str; 9] =
+    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete", "copy"];
 const S_CALL: Stage = Stage(0);
 const S_BUILD: Stage = Stage(1);
 const S_QUEUE: Stage = Stage(2);
@@ -29,51 +25,73 @@ const S_UNPLUG: Stage = Stage(4);
 const S_SEND: Stage = Stage(5);
 const S_INTERRUPT: Stage = Stage(6);
 const S_COMPLETE: Stage = Stage(7);
+const S_COPY: Stage = Stage(8);
 
 /// The lock of all queues; then those of the queues, then those of the adapters.
 const ALL: LockId = LockId(0);
-const LOCKS: usize = 1 + DISKS + ADAPTERS;
+
+/// A simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cell {
+    pub(crate) machine: Machine,
+    pub(crate) kernel: Kernel,
+    pub(crate) load: Load,
+    pub(crate) seed: u64,
+}
 
 /// 2.4 had neither a count nor a timer: a plugged device started when a process waited.
 const PLUG: PlugSettings = PlugSettings { threshold: u32::MAX, delay: Span::from_secs(3600) };
 
 /// What each process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Bytes of a call of the program.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Pieces of memory of a call: one is `read`, more are `readv`.
-    pub(super) pieces: u64,
+    pub(crate) pieces: u64,
     /// Calls of each process.
-    pub(super) calls: u64,
+    pub(crate) calls: u64,
     /// Processes, each with a disk of its own.
-    pub(super) processes: usize,
+    pub(crate) processes: usize,
+    /// Calls are of the kernel's readahead: the program reads through the page cache.
+    pub(crate) cached: Option<Cached>,
+}
+
+/// A program that reads through the page cache, while the kernel keeps two windows in flight or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cached {
+    /// Bytes of a read of the program.
+    pub(crate) read: u64,
+    /// Processor time of it: the call, the lookup and the copy.
+    pub(crate) cost: Span,
 }
 
 /// Calls of functions of the kernel, as in Table 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Calls {
-    pub(super) raw_read: u64,
-    pub(super) submit_bh: u64,
+pub(crate) struct Calls {
+    pub(crate) raw_read: u64,
+    pub(crate) submit_bh: u64,
     /// Units that came to a queue that was not empty.
-    pub(super) elevator_merge: u64,
+    pub(crate) elevator_merge: u64,
     /// Units that the queue has joined with a request.
-    pub(super) back_merge: u64,
+    pub(crate) back_merge: u64,
 }
 
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// MB/s of 10^6 bytes.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Percent of the processors' time.
-    pub(super) idle: f64,
-    pub(super) usage: Usage,
+    pub(crate) idle: f64,
+    pub(crate) usage: Usage,
     /// The lock of all queues.
-    pub(super) lock: LockUse,
-    pub(super) calls: Calls,
+    pub(crate) lock: LockUse,
+    pub(crate) calls: Calls,
     /// Calls of the program.
-    pub(super) reads: u64,
+    pub(crate) reads: u64,
+    /// When the first process had ended, before the last one.
+    pub(crate) spread: Span,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +108,7 @@ enum At {
     Send,
     SendUnlock,
     Sleep,
+    Copy,
     Over,
 }
 
@@ -103,6 +122,10 @@ struct Process {
     /// Units in flight.
     out: u64,
     requests: VecDeque<(u32, u64)>,
+    /// Bytes that have arrived, and those that the program has read from the page cache.
+    arrived: u64,
+    consumed: u64,
+    ended: Time,
 }
 
 struct Disk {
@@ -119,8 +142,10 @@ struct Adapter {
     handler: u8,
 }
 
-struct Dm {
+struct Readers {
+    machine: Machine,
     kernel: Kernel,
+    cached: Option<Cached>,
     /// Bytes of a system call.
     call: u64,
     processes: Vec<Process>,
@@ -128,21 +153,31 @@ struct Dm {
     adapters: Vec<Adapter>,
     /// Commands for the bottom half.
     found: VecDeque<(usize, u32, u64)>,
-    /// The process whose command the bottom half has, and its units.
-    completing: Option<(usize, u64)>,
+    /// The process whose command the bottom half has, its units and bytes.
+    completing: Option<(usize, u64, u64)>,
     calls: Calls,
     failed: bool,
 }
 
-fn adapter_of(disk: usize) -> usize {
-    disk % ADAPTERS
-}
+impl Machine {
+    fn adapter_of(&self, disk: usize) -> usize {
+        disk % self.adapters
+    }
 
-fn lock_of(scope: Scope, disk: usize) -> LockId {
-    match scope {
-        Scope::All => ALL,
-        Scope::Queue => LockId(1 + disk),
-        Scope::Adapter => LockId(1 + DISKS + adapter_of(disk)),
+    fn lock_of(&self, scope: Scope, disk: usize) -> LockId {
+        match scope {
+            Scope::All => ALL,
+            Scope::Queue => LockId(1 + disk),
+            Scope::Adapter => self.lock_of_adapter(self.adapter_of(disk)),
+        }
+    }
+
+    fn lock_of_adapter(&self, adapter: usize) -> LockId {
+        LockId(1 + self.disks + adapter)
+    }
+
+    fn locks(&self) -> usize {
+        1 + self.disks + self.adapters
     }
 }
 
@@ -151,41 +186,45 @@ fn times(count: usize, cost: Span) -> Span {
 }
 
 /// Runs a cell.
-pub(super) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError> {
-    let Cell { kernel, load, seed } = *cell;
-    let (call, calls) = match kernel.vector {
-        Vector::PerSegment => (load.bytes / load.pieces, load.calls * load.pieces),
-        Vector::OneCall => (load.bytes, load.calls),
-    };
-    let size = 9_100_000_000 / 4096 * 4096;
-    let geometry = Geometry::new(size, Limits::unlimited(512));
+pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError> {
+    let Cell { machine, kernel, load, seed } = *cell;
+    let pieces = if kernel.per_segment { load.pieces } else { 1 };
+    let call = (load.bytes / pieces).min(kernel.chunk);
+    let calls = load.calls * load.bytes / call;
+    let size = 18_200_000_000 / 4096 * 4096;
+    let geometry = Geometry::new(size, Limits::unlimited(512).with_max_transfer(kernel.command));
     let settings = Settings { plug: Some(PLUG), ..Settings::default() };
     let disk = |_| {
         let elevator = platter_elevators::by_name("linus").map(|row| (row.make)());
         Disk { queue: SchedQueue::new(geometry, settings, elevator, Arc::default()), spare: Vec::new() }
     };
-    let process =
-        |_| Process { at: At::Call, queued: 0, pos: 0, left: calls, out: 0, requests: VecDeque::new() };
-    let system = Dm {
+    let system = Readers {
+        machine,
         kernel,
+        cached: load.cached,
         call,
-        processes: (0..load.processes).map(process).collect(),
+        processes: (0..load.processes).map(|_| Process::new(calls)).collect(),
         disks: (0..load.processes).map(disk).collect(),
-        adapters: (0..ADAPTERS).map(|_| Adapter::default()).collect(),
+        adapters: (0..machine.adapters).map(|_| Adapter::default()).collect(),
         found: VecDeque::new(),
         completing: None,
         calls: Calls::default(),
         failed: false,
     };
-    let sizes = (STAGES.len(), LOCKS, ADAPTERS);
-    let mut host = Host::new(system, (PROCESSORS, load.processes), sizes, (Grant::Random, seed));
+    let sizes = (STAGES.len(), machine.locks(), machine.adapters);
+    let mut host = Host::new(
+        system,
+        (machine.processors, load.processes),
+        sizes,
+        (Contention::free(Grant::Random), seed),
+    );
     host.run_until(|system| system.failed || cancel.load(Ordering::Relaxed))
         .map_err(|stuck| ReproError::Stack(stuck.to_string()))?;
     if cancel.load(Ordering::Relaxed) {
         return Err(ReproError::Interrupted);
     }
     if host.system().failed {
-        return Err(ReproError::Stack(format!("dm2002: an I/O failed on the kernel {}", kernel.name)));
+        return Err(ReproError::Stack(format!("an I/O failed on the kernel {}", kernel.name)));
     }
     let usage = host.usage();
     let bytes = load.bytes * load.calls * load.processes as u64;
@@ -193,7 +232,11 @@ pub(super) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     for disk in &host.system().disks {
         calls.back_merge += disk.queue.counters().back_merges.get();
     }
+    let ends = host.system().processes.iter().map(|process| process.ended);
+    let (first, last) = (ends.clone().min(), ends.max());
+    let spread = first.zip(last).map_or(Span::ZERO, |(first, last)| last.since(first));
     Ok(Found {
+        spread,
         rate: bytes as f64 * 1e3 / host.elapsed().0 as f64,
         idle: usage.percent(usage.idle),
         lock: host.lock(ALL).total(),
@@ -203,19 +246,39 @@ pub(super) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     })
 }
 
-impl Dm {
-    fn unit(&self) -> u64 {
-        match self.kernel.unit {
-            Unit::Sector => 512,
-            Unit::Page => 4096,
-            Unit::Call => self.call,
+impl Process {
+    fn new(calls: u64) -> Process {
+        Process {
+            at: At::Call,
+            queued: 0,
+            pos: 0,
+            left: calls,
+            out: 0,
+            requests: VecDeque::new(),
+            arrived: 0,
+            consumed: 0,
+            ended: Time(0),
         }
-        .min(self.call)
+    }
+
+    /// Of the page cache: two windows of this size are read ahead, or all is.
+    fn has_enough(&self, window: u64) -> bool {
+        let requested = self.pos + self.queued;
+        requested > self.consumed && (self.left == 0 || requested >= self.consumed + 2 * window)
+    }
+}
+
+impl Readers {
+    fn unit(&self) -> u64 {
+        self.kernel.unit.min(self.call)
     }
 
     /// The locks under which requests are taken from a queue, in order.
     fn unplug_locks(&self, disk: usize) -> [Option<LockId>; 2] {
-        let (sending, queueing) = (lock_of(self.kernel.sending, disk), lock_of(self.kernel.queueing, disk));
+        let (sending, queueing) = (
+            self.machine.lock_of(self.kernel.sending, disk),
+            self.machine.lock_of(self.kernel.queueing, disk),
+        );
         [Some(sending), (queueing != sending).then_some(queueing)]
     }
 
@@ -243,27 +306,46 @@ impl Dm {
 
     fn send(&mut self, disk: usize, now: Time, effects: &mut Effects) {
         let Some((tag, bytes)) = self.processes[disk].requests.pop_front() else { return };
-        let at = adapter_of(disk);
+        let at = self.machine.adapter_of(disk);
         let adapter = &mut self.adapters[at];
-        let time = Span(ADAPTER_COMMAND.0 + ADAPTER_KIB.0 * bytes / 1024);
+        let time = Span(self.machine.command.0 + self.machine.kib.0 * bytes / 1024);
         adapter.busy_until = adapter.busy_until.max(now) + time;
         adapter.sent.push_back((disk, tag, bytes));
         effects.at(adapter.busy_until, at as u64);
     }
 
-    fn process(&mut self, disk: usize, now: Time, effects: &mut Effects) -> Step {
-        let kernel = self.kernel;
-        let queueing = lock_of(kernel.queueing, disk);
-        let sending = lock_of(kernel.sending, disk);
+    /// The program: its calls, or those of readahead, and its reads from the page cache.
+    fn program(&mut self, disk: usize, now: Time) -> (At, Step) {
+        let (call, cached, per_command) = (self.call, self.cached, self.kernel.per_command);
         let process = &mut self.processes[disk];
-        let (next, step) = match process.at {
-            At::Call if process.left == 0 => (At::Over, Step::End),
-            At::Call => {
+        match (process.at, cached) {
+            (At::Copy, Some(Cached { read, cost })) if process.arrived >= process.consumed + call => {
+                process.consumed += call;
+                (At::Call, Step::Run(S_COPY, Span(call / read * cost.0)))
+            }
+            (At::Copy, _) => (At::Copy, Step::Sleep),
+            (_, Some(_)) if process.has_enough(call) => (At::Copy, Step::Run(S_COPY, Span::ZERO)),
+            _ if process.left == 0 => {
+                process.ended = now;
+                (At::Over, Step::End)
+            }
+            _ => {
                 process.left -= 1;
                 (process.pos, process.queued) = (process.pos + process.queued, 0);
                 self.calls.raw_read += 1;
-                (At::Unit, Step::Run(S_CALL, times(CALL.len(), kernel.per_command)))
+                (At::Unit, Step::Run(S_CALL, times(CALL.len(), per_command)))
             }
+        }
+    }
+
+    fn process(&mut self, disk: usize, now: Time, effects: &mut Effects) -> Step {
+        let kernel = self.kernel;
+        let queueing = self.machine.lock_of(kernel.queueing, disk);
+        let sending = self.machine.lock_of(kernel.sending, disk);
+        let after = if self.cached.is_some() { At::Call } else { At::Sleep };
+        let process = &mut self.processes[disk];
+        let (next, step) = match process.at {
+            At::Call | At::Copy => self.program(disk, now),
             At::Unit if process.queued < self.call => {
                 (At::QueueLock, Step::Run(S_BUILD, times(BUILD.len(), kernel.per_unit)))
             }
@@ -291,7 +373,7 @@ impl Dm {
                 let next = if number == 0 { At::SendLock } else { At::UnplugUnlock(number - 1) };
                 (next, lock.map_or(Step::Run(S_UNPLUG, Span::ZERO), Step::Unlock))
             }
-            At::SendLock if process.requests.is_empty() => (At::Sleep, Step::Run(S_SEND, Span::ZERO)),
+            At::SendLock if process.requests.is_empty() => (after, Step::Run(S_SEND, Span::ZERO)),
             At::SendLock => (At::Send, Step::Lock(sending, S_SEND)),
             At::Send => (At::SendUnlock, Step::Run(S_SEND, times(SEND.len(), kernel.per_command))),
             At::SendUnlock => {
@@ -310,7 +392,7 @@ impl Dm {
     fn interrupt(&mut self, at: usize, effects: &mut Effects) -> Step {
         let lock = match self.kernel.sending {
             Scope::All | Scope::Queue => ALL,
-            Scope::Adapter => LockId(1 + DISKS + at),
+            Scope::Adapter => self.machine.lock_of_adapter(at),
         };
         let adapter = &mut self.adapters[at];
         adapter.handler += 1;
@@ -333,9 +415,10 @@ impl Dm {
     }
 
     fn bottom(&mut self, now: Time, effects: &mut Effects) -> Step {
-        if let Some((disk, units)) = self.completing.take() {
-            self.processes[disk].out -= units;
-            if self.processes[disk].out == 0 {
+        if let Some((disk, units, bytes)) = self.completing.take() {
+            let process = &mut self.processes[disk];
+            (process.out, process.arrived) = (process.out - units, process.arrived + bytes);
+            if process.out == 0 || self.cached.is_some() {
                 effects.wake(disk);
             }
         }
@@ -346,7 +429,7 @@ impl Dm {
         queue.take_done(spare);
         self.failed |= spare[before..].iter().any(|bio| bio.status().is_err());
         let units = spare.len() - before;
-        self.completing = Some((disk, units as u64));
+        self.completing = Some((disk, units as u64, bytes));
         let copy = if self.kernel.bounce { self.kernel.copy_kib.0 * bytes / 1024 } else { 0 };
         let functions = times(COMPLETE.len(), self.kernel.per_command).0
             + times(units * END.len(), self.kernel.per_unit).0;
@@ -354,7 +437,7 @@ impl Dm {
     }
 }
 
-impl System for Dm {
+impl System for Readers {
     fn step(&mut self, who: Who, now: Time, effects: &mut Effects) -> Step {
         match who {
             Who::Thread(disk) => self.process(disk, now, effects),
