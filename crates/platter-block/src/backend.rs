@@ -204,6 +204,21 @@ pub trait Backend: LimitSource {
     fn refresh(&self) -> Result<(), Error> {
         self.below().iter().try_for_each(|below| below.refresh())
     }
+
+    /// Checks as [`refresh`](Backend::refresh) does, but accepts nothing: a disk that shrank and grew again is not used to
+    /// its end. For programs that have noticed by other means that a disk may have changed.
+    ///
+    /// # Errors
+    /// The system does not report the size.
+    fn measure(&self) -> Result<(), Error> {
+        self.below().iter().try_for_each(|below| below.measure())
+    }
+
+    /// The descriptors of the files below, as [`Disk::file_descriptor`](crate::disk::Disk::file_descriptor): what a program
+    /// has to watch to learn of new sizes. They stay open as long as the device.
+    fn file_descriptors(&self) -> Vec<core::ffi::c_int> {
+        self.below().iter().flat_map(|below| below.file_descriptors()).collect()
+    }
 }
 
 /// The capabilities of a device or of the devices below it.

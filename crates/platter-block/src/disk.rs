@@ -60,6 +60,12 @@ pub trait Disk: Send + Sync {
         Ok(Some(self.geometry().size))
     }
 
+    /// The descriptor of the file that it is, whose size other programs can change; `None`: it is no file. It stays open as
+    /// long as the disk.
+    fn file_descriptor(&self) -> Option<core::ffi::c_int> {
+        None
+    }
+
     /// The allocation status of the bytes from `pos` on, at most `len`: the extent that begins there. The range lies on the
     /// disk and is not empty. What has been written must not be reported as a hole.
     ///

@@ -25,6 +25,7 @@ use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_block::trace::Sink;
+use std::ffi::c_int;
 use std::sync::{Arc, Weak};
 
 mod closing;
@@ -320,6 +321,14 @@ impl Backend for DiskBackend {
 
     fn refresh(&self) -> Result<(), Error> {
         self.0.extent.look(true, &*self.0.disk, &self.0.gate)
+    }
+
+    fn measure(&self) -> Result<(), Error> {
+        self.0.extent.look(false, &*self.0.disk, &self.0.gate)
+    }
+
+    fn file_descriptors(&self) -> Vec<c_int> {
+        self.0.disk.file_descriptor().into_iter().collect()
     }
 
     fn holds_unflushed(&self) -> bool {

@@ -11,6 +11,8 @@ use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::{self, Error, Fault, Stage};
+use std::ffi::c_int;
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -112,6 +114,11 @@ impl Disk for FileDisk {
                 Err(self.error(fault, format!("its size cannot be found out: {error}")))
             }
         }
+    }
+
+    fn file_descriptor(&self) -> Option<c_int> {
+        let disk = self.disk();
+        (disk.probe.kind == Kind::Regular).then(|| disk.fd.as_raw_fd())
     }
 
     fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {

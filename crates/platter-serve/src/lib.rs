@@ -34,6 +34,7 @@ pub mod qos;
 pub mod restart;
 pub mod served;
 pub mod server;
+mod sizes;
 #[cfg(feature = "daemon")]
 mod state;
 pub mod table;

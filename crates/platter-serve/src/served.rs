@@ -4,6 +4,7 @@ use crate::device_trace::{DeviceTrace, TraceState};
 use crate::error::ServeError;
 use crate::qos::Arbiter;
 use crate::restart::{FirstFlush, Past};
+use crate::sizes::SizeWatch;
 use platter_disk::device::Device;
 use platter_disk::trace_output::Format;
 use std::path::Path;
@@ -16,6 +17,8 @@ pub const MAX_NAME_BYTES: usize = 4096;
 pub struct Served {
     name: String,
     description: String,
+    /// Dropped before the device, which it uses.
+    _sizes: Option<SizeWatch>,
     device: Device,
     read_only: bool,
     qos: Arc<Arbiter>,
@@ -39,7 +42,17 @@ impl Served {
         let read_only = device.geometry().features.read_only;
         let (description, qos) = (device.name().to_string(), Arbiter::new());
         let (past, trace) = (Past::Unknown, Mutex::default());
-        Ok(Served { name: name.to_owned(), description, device, read_only, qos, past, trace })
+        let name = name.to_owned();
+        Ok(Served {
+            name,
+            description,
+            _sizes: SizeWatch::begin(&device),
+            device,
+            read_only,
+            qos,
+            past,
+            trace,
+        })
     }
 
     /// Clients may only read.

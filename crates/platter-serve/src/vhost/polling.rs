@@ -61,6 +61,12 @@ impl Polling {
         found
     }
 
+    /// How many sleeps there are between two polls now.
+    #[cfg(test)]
+    pub(super) fn pause(&self) -> u32 {
+        self.pause
+    }
+
     fn ended(&mut self, found: bool) {
         self.pause = if found { 0 } else { (2 * self.pause + 1).min(MOST_PAUSE) };
         self.left = self.pause;
@@ -71,7 +77,8 @@ impl Polling {
 mod tests {
     use super::*;
 
-    /// How often a thread polls that takes `taken` requests before each of so many sleeps.
+    /// The number of polls in `sleeps` sleeps, if `taken` requests are taken before each sleep and each poll finds a
+    /// request (`found`) or none.
     fn polls(sleeps: u32, taken: u32, found: bool) -> u32 {
         let mut polling = Polling::default();
         let mut count = 0;

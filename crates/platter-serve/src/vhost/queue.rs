@@ -150,39 +150,44 @@ impl Worker {
     pub(super) fn run(mut self) -> (u16, Result<(), String>) {
         self.ring.set_notified(false);
         let mut failed = None;
-        loop {
-            self.look_for_stop();
-            let taken = match self.take_all() {
-                Ok(taken) => taken,
-                Err(Malformed(why)) => {
-                    failed.get_or_insert(why);
-                    self.left = Some(0);
-                    0
-                }
-            };
-            if self.channel.outstanding() > 0 {
-                self.channel.poll(&mut self.done);
-            }
-            if taken > 0 {
-                self.is_instant = self.channel.outstanding() == 0;
-            }
-            self.moderation.taken(taken);
-            self.polling.taken(taken);
-            let finished = self.finish_all();
-            self.tell();
-            let is_idle = self.free.len() == self.slots.len();
-            if self.left == Some(0) && is_idle {
-                self.ring.set_notified(true);
-                return (self.ring.next_index(), failed.map_or(Ok(()), Err));
-            }
-            if taken == 0
-                && finished == 0
-                && let Err(why) = self.wait()
-            {
+        while self.turn(&mut failed) {}
+        self.ring.set_notified(true);
+        (self.ring.next_index(), failed.map_or(Ok(()), Err))
+    }
+
+    /// Carries out what there is to do, or sleeps. `false`: the queue has ended. `failed`: the first failure.
+    fn turn(&mut self, failed: &mut Option<String>) -> bool {
+        self.look_for_stop();
+        let taken = match self.take_all() {
+            Ok(taken) => taken,
+            Err(Malformed(why)) => {
                 failed.get_or_insert(why);
                 self.left = Some(0);
+                0
             }
+        };
+        if self.channel.outstanding() > 0 {
+            self.channel.poll(&mut self.done);
         }
+        if taken > 0 {
+            self.is_instant = self.channel.outstanding() == 0;
+        }
+        self.moderation.taken(taken);
+        self.polling.taken(taken);
+        let finished = self.finish_all();
+        self.tell();
+        let is_idle = self.free.len() == self.slots.len();
+        if self.left == Some(0) && is_idle {
+            return false;
+        }
+        if taken == 0
+            && finished == 0
+            && let Err(why) = self.wait()
+        {
+            failed.get_or_insert(why);
+            self.left = Some(0);
+        }
+        true
     }
 
     fn look_for_stop(&mut self) {
@@ -574,3 +579,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

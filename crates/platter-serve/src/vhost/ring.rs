@@ -288,6 +288,12 @@ impl Ring {
         fence(Ordering::SeqCst);
     }
 
+    /// The index at which the driver was last asked for a notification.
+    #[cfg(test)]
+    pub(super) fn notified_at(&self) -> u16 {
+        self.load(self.used, HEADER + USED * usize::from(self.size))
+    }
+
     /// Whether there is a chain to take.
     pub(super) fn has_next(&self) -> bool {
         self.load(self.available, INDEX) != self.next

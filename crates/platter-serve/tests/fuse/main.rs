@@ -2,6 +2,7 @@
 
 mod clients;
 mod files;
+mod hostile;
 mod mounts;
 mod peers;
 mod rig;

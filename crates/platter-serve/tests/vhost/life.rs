@@ -8,7 +8,9 @@ use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
 use platter_serve::served::Served;
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::vhost_user::message::VhostUserConfigFlags;
@@ -176,6 +178,26 @@ fn the_guest_hears_of_a_new_size() {
     assert_eq!(message[..4], 2u32.to_ne_bytes());
     assert_eq!(guest.capacity(), 2 << 20);
     assert_eq!(guest.write(2048, &[1; 512]), 0);
+}
+
+#[test]
+fn an_idle_guest_hears_that_another_program_has_enlarged_the_file() {
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.as_file().set_len(1 << 20).unwrap();
+    let disk = Device::open(file.path(), DiskOptions::read_write()).unwrap();
+    // The file is below a layer.
+    let layer = platter_cache::by_name("error").unwrap();
+    let device = Device::new(layer.make(&[("chance", 0)], vec![Arc::clone(disk.backend())]).unwrap());
+    let rig = Rig::of(device);
+    let mut guest = rig.guest(1);
+    assert_eq!(guest.capacity(), 1 << 20);
+    file.as_file().set_len(2 << 20).unwrap();
+    let messages = guest.messages.as_mut().unwrap();
+    messages.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut message = [0; 12];
+    messages.read_exact(&mut message).unwrap();
+    assert_eq!(message[..4], 2u32.to_ne_bytes());
+    assert_eq!(guest.capacity(), 2 << 20);
 }
 
 #[test]
