@@ -155,8 +155,7 @@ fn a_program_that_is_killed_in_the_middle_of_writes_leaves_nothing_behind() {
 #[test]
 fn a_program_that_is_killed_while_its_requests_wait_is_gone_when_they_are_answered() {
     let served = Served::new("disk", Device::ram(SIZE).unwrap()).unwrap();
-    let mut limits = DeviceLimits::default();
-    limits.bandwidth = 8 << 20;
+    let limits = DeviceLimits { bandwidth: 8 << 20, ..DeviceLimits::default() };
     served.qos().set_device(limits).unwrap();
     let Some(mut mounted) = Mounted::new(vec![served], &Options::default()) else { return };
     let clients = Arc::clone(mounted.server.as_ref().unwrap().clients());
