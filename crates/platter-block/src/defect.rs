@@ -78,6 +78,8 @@ defects! {
     DrainLeavesRequests "drain-leaves-requests" "a server reports a device at rest while requests of clients are in it"
     /// An export answers a flush before the device has carried it out.
     ExportFlushEarly "export-flush-early" "a server answers a flush that the disk has not carried out"
+    /// A filter that leaves the order of barriers to the device below passes them on as I/O without order.
+    FilterBarrierLost "filter-barrier-lost" "a barrier reaches the disk below a filter as a plain write or flush"
     /// A bio beyond the end of the device below a filter is passed on without the filter, and succeeds if the device grows
     /// before it gets there.
     FilterPassesUnseen "filter-passes-unseen" "a filter does not see a bio beyond the end of a disk that has grown again when it gets there"
@@ -92,6 +94,16 @@ defects! {
     InFlightForgotten "in-flight-forgotten" "requests that a killed server had taken from a guest are never answered"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
+    /// A copy between the devices below a layer ends half-way and counts as whole.
+    LayerCopyShort "layer-copy-short" "a layer copies half of a chunk and takes it for the whole"
+    /// A parameter of an open layer is accepted and not set.
+    LayerParamIgnored "layer-param-ignored" "a parameter that is set in an open layer has no effect"
+    /// Background work of a layer does not keep to its rate.
+    LayerRateIgnored "layer-rate-ignored" "background work of a layer ignores its rate"
+    /// A record that a layer keeps in two copies is written once.
+    LayerRecordOnce "layer-record-once" "a layer's record is written in one copy, so that damage to that copy loses it"
+    /// Sizes in the status of a layer are numbers of sectors.
+    LayerStatusInSectors "layer-status-in-sectors" "sizes in the status of a layer are in sectors and called bytes"
     /// A lane whose bios another lane has brought back does not ask to be run, so that a program which waits for the first of
     /// its lanes' wake-ups in virtual time comes late.
     MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
@@ -148,6 +160,8 @@ defects! {
     UblkFuaVolatile "ublk-fua-volatile" "a durable write to a block device of the kernel is not durable"
     /// A lane that runs the queue it shares does not wake the others if it has got bios itself.
     WakesForgotten "wakes-forgotten" "threads sleep on although another one has brought their bios back"
+    /// The last woken thread to run does not look for the bios that others have left to it.
+    WokenForgetBios "woken-forget-bios" "a bio that a thread left to one that was woken is never handed to the disk"
 }
 
 #[cfg(feature = "defects")]

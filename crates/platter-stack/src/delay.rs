@@ -1,7 +1,8 @@
 //! `delay`: a device whose completions are delayed.
 //!
 //! An I/O is passed down at once. Its completion is held back until the delay of its operation has passed
-//! since the I/O started. A device that is slower than the delay is not slowed further.
+//! since the I/O started. A device that is slower than the delay is not slowed further. Barriers are passed down too:
+//! the device below keeps their order, and completions that are held back keep it.
 
 use crate::LayerType;
 use crate::filter::{Filter, Filtered, only};
@@ -63,6 +64,10 @@ struct Late {
 }
 
 impl Filter for Late {
+    fn keeps_places(&self) -> bool {
+        true
+    }
+
     fn for_lane(&self, number: u64) -> Late {
         Late { random: Random(self.random.0 ^ number << 32), ..*self }
     }

@@ -116,7 +116,9 @@ struct Failing {
 }
 
 impl Filter for Failing {
-    const KEEPS_PLACES: bool = true;
+    fn keeps_places(&self) -> bool {
+        true
+    }
 
     fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
         let plan = &self.plan;

@@ -34,6 +34,7 @@
 //! ```
 
 mod device;
+mod dues;
 mod lane;
 mod shape;
 
@@ -56,13 +57,6 @@ pub trait Filter: Clone + Send + Sync + 'static {
     /// from [`admits`](Filter::admits) on. Such a layer needs no gate and has almost no cost.
     const PASSES_IO: bool = false;
 
-    /// The filter sees I/O but holds none of it: lanes start bios as they come, and leave the order of barriers to the device
-    /// below, so that a disk may keep it by ordered tags. [`admits`](Filter::admits), [`release`](Filter::release) and
-    /// [`late`](Filter::late) are not called, and the time that [`start`](Filter::start) returns does not count. What follows a
-    /// barrier may start before the barrier has ended. Where `start` fails a barrier, a flush that is a barrier goes to the device
-    /// in its place, so that the order holds.
-    const KEEPS_PLACES: bool = false;
-
     /// The limits of the layer, where the device below has these. They may only be stricter.
     fn limits(&self, below: Limits) -> Limits {
         below
@@ -83,6 +77,16 @@ pub trait Filter: Clone + Send + Sync + 'static {
     fn for_lane(&self, number: u64) -> Self {
         let _ = number;
         self.clone()
+    }
+
+    /// Whether the filter lets no bio wait before it starts. Lanes then start bios as they come and leave the order of barriers to
+    /// the device below, so that a disk may keep it by ordered tags; [`admits`](Filter::admits) and
+    /// [`release`](Filter::release) are not called. What follows a barrier may start before the barrier has ended, but a
+    /// completion that [`start`](Filter::start) delays does not pass that of a barrier, nor a barrier's an earlier one. Where
+    /// `start` fails a barrier, a flush that is a barrier goes to the device in its place, so that the order holds. A lane asks once,
+    /// when it is opened; all filters of a device give the same answer.
+    fn keeps_places(&self) -> bool {
+        false
     }
 
     /// Whether another bio may start now. After `true` either a bio starts or [`release`](Filter::release) is called.

@@ -5,7 +5,8 @@
 //! dm-delay), and then the I/O completes, but not before the device below has completed it. Idle time of the
 //! pipe is lost, except for up to `burst`, which can be caught up on: this is the generic cell rate algorithm
 //! (ITU-T I.371) with that tolerance. `depth` limits the number of I/Os in the device at a time, including
-//! those in their latency: a disk without a queue has `depth=1`.
+//! those in their latency: a disk without a queue has `depth=1`. Without it I/Os go to the device below at once, which then
+//! keeps the order of barriers.
 //!
 //! In real time a completion is always late: a timer wakes a thread about 50 µs after the set time. A
 //! submitter that waits for each completion would lose that time with each I/O, 2 to 12 % of a usual rate. So
@@ -160,6 +161,11 @@ impl Throttle {
 }
 
 impl Filter for Throttle {
+    /// Only a bound on the depth makes bios wait before they start.
+    fn keeps_places(&self) -> bool {
+        self.rate.depth == 0
+    }
+
     fn admits(&mut self) -> bool {
         let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         let admits = self.rate.depth == 0 || pipe.running < self.rate.depth;

@@ -129,6 +129,64 @@ fn barriers_hold_although_the_filter_knows_nothing_of_them() {
     }
 }
 
+/// Delays the completions of writes by as many ticks as the tens of their tokens, and lets none wait before it starts.
+#[derive(Clone)]
+struct Later;
+
+impl Filter for Later {
+    fn keeps_places(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        Ok(Time(now.0 + TICK * (bio.token() / 10)))
+    }
+}
+
+/// Bios start at once, and their completions keep the order around barriers, also those of other lanes.
+#[test]
+fn delayed_completions_do_not_pass_those_of_barriers() {
+    for barrier in [Flags::HARD_BARRIER, Flags::SOFT_BARRIER] {
+        let layer = Filtered::new("later", "", ram(), Later);
+        let mut lanes = [0, 1].map(|_| layer.open_lane(LaneUse::Exclusive).expect("a lane"));
+        // The tens of a token are its delay.
+        for (lane, token, flags) in [
+            (0, 51, Flags::default()),
+            (0, 32, Flags::default()),
+            (1, 23, barrier),
+            (1, 14, Flags::default()),
+            (0, 5, Flags::default()),
+            (0, 76, Flags::default()),
+        ] {
+            lanes[lane].submit(at(0), write(token, flags));
+            lanes[lane].run(at(0));
+        }
+        assert_eq!(run(&mut lanes, at(0)), []);
+        assert_eq!(run(&mut lanes, at(3)), [(32, None)]);
+        assert_eq!(run(&mut lanes, at(4)), []);
+        let mut with_barrier = run(&mut lanes, at(5));
+        assert!(
+            with_barrier.iter().position(|done| done.0 == 23)
+                < with_barrier.iter().position(|done| done.0 == 14)
+        );
+        with_barrier.sort_by_key(|(token, _)| *token);
+        assert_eq!(with_barrier, [(5, None), (14, None), (23, None), (51, None)]);
+        assert_eq!(run(&mut lanes, at(7)), [(76, None)]);
+        assert!(lanes.iter().all(|lane| lane.is_idle()));
+    }
+}
+
+/// A lane that is run late returns what it held before what the device completes now.
+#[test]
+fn a_late_lane_returns_completions_in_their_order() {
+    let layer = Filtered::new("later", "", ram(), Later);
+    let mut lanes = [layer.open_lane(LaneUse::Exclusive).expect("a lane")];
+    lanes[0].submit(at(0), write(41, Flags::default()));
+    assert_eq!(run(&mut lanes, at(0)), []);
+    lanes[0].submit(at(6), write(2, Flags::HARD_BARRIER));
+    assert_eq!(run(&mut lanes, at(6)), [(41, None), (2, None)]);
+}
+
 #[test]
 fn bios_that_the_filter_keeps_waiting_end_by_deadline_and_by_cancelling() {
     let layer = Filtered::new("slow", "", ram(), Slow::at_most(1));

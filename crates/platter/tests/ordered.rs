@@ -49,17 +49,38 @@ fn the_order_is_switched_through_the_layers() {
         "concat(sim(man3367mp, elevator=noop))",
         "error(op=read, sim(man3367mp, elevator=noop))",
         "error(op=read, partition(offset=1M, raid0(sim(man3367mp, elevator=noop))))",
-        "delay(read=1ms, sim(man3367mp, elevator=noop))",
+        "delay(write=1ms, jitter=9ms, sim(man3367mp, elevator=noop))",
+        "limit(iops=50, latency=9ms, sim(man3367mp, elevator=noop))",
+        "delay(write=1ms, limit(iops=50, error(op=read, sim(man3367mp, elevator=noop))))",
+        "limit(depth=4, sim(man3367mp, elevator=noop))",
+        "verify(sim(man3367mp, elevator=noop))",
     ] {
         let device = open(spec);
         assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"), "{spec}");
         device.set_ordered("tag").unwrap();
         assert_eq!(tagged(&device), 1, "{spec}");
-        let expected = if spec.starts_with("delay") { "drain in this layer" } else { "tag" };
+        let expected =
+            if spec.contains("depth") || spec.starts_with("verify") { "drain in this layer" } else { "tag" };
         assert!(barriers(&device).starts_with(expected), "{spec}: {}", barriers(&device));
         device.set_ordered("drain").unwrap();
         assert_eq!((tagged(&device), barriers(&device).as_str()), (0, "drain"), "{spec}");
     }
+}
+
+/// The disk has all I/O at once, so that nothing is left to wait for but the delay.
+#[test]
+fn a_delay_does_not_drain_the_disk_below_it() {
+    let took = |layer: &str| {
+        let device = open(&format!("{layer}, sim(man3367mp, elevator=noop, ordered=tag))"));
+        let begin = device.backend().clock().unwrap().now();
+        around_a_barrier(&device);
+        device.backend().clock().unwrap().now().since(begin).0
+    };
+    // The same in a layer that waits at a barrier takes the latency three times.
+    let latency = 1_000_000_000;
+    assert!((latency..latency * 11 / 10).contains(&took("delay(write=1s")));
+    assert!((latency..latency * 11 / 10).contains(&took("limit(latency=1s")));
+    assert!(took("limit(depth=9, latency=1s") >= 3 * latency);
 }
 
 /// What is behind a barrier must not pass what is before it, although the barrier does not reach the disk.

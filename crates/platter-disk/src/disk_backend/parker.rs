@@ -5,6 +5,7 @@
 
 use super::woken::Woken;
 use crate::sync::{AtomicBool, Condvar, Mutex, Ordering, lock};
+use platter_block::defect::{self, Defect};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ impl Parker {
         }
         self.unsettled.store(false, Ordering::Relaxed);
         let was_unparked = !self.armed.swap(false, Ordering::SeqCst);
-        was_unparked && self.woken.remove()
+        was_unparked && self.woken.remove() && !defect::is_on(Defect::WokenForgetBios)
     }
 
     /// Sleeps until another thread unparks it after the call of [`Parker::arm`], or `timeout` has passed. May return

@@ -1,6 +1,7 @@
 //! The device around a filter: what it says about itself.
 
 use super::Filter;
+use super::dues::Dues;
 use super::lane::{FilterLane, PassLane};
 use super::shape::{Shape, Size};
 use crate::barrier_gate::BarrierGate;
@@ -35,6 +36,7 @@ pub struct Filtered<F> {
     part: Option<Part>,
     lanes: AtomicU64,
     gate: Arc<BarrierGate>,
+    dues: Arc<Dues>,
     size: Arc<Size>,
 }
 
@@ -45,8 +47,8 @@ impl<F: Filter> Filtered<F> {
         let facts = vec![("layer", layer.to_string())];
         let size = Arc::new(Size::new(below.geometry().size));
         below.watch(Arc::downgrade(&size) as Weak<dyn Watcher>);
-        let (lanes, gate) = (AtomicU64::new(0), Arc::default());
-        Filtered { below, name, facts, filter, part: None, lanes, gate, size }
+        let (lanes, gate, dues) = (AtomicU64::new(0), Arc::default(), Arc::default());
+        Filtered { below, name, facts, filter, part: None, lanes, gate, dues, size }
     }
 
     /// The layer over a range of bytes of the device below instead of all of it. It keeps its size, and reports events
@@ -125,7 +127,7 @@ impl<F: Filter> Backend for Filtered<F> {
             return Ok(Box::new(PassLane::new(below, shape)));
         }
         let filter = self.filter.for_lane(self.lanes.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(FilterLane::new(below, filter, shape, &self.gate)))
+        Ok(Box::new(FilterLane::new(below, filter, shape, &self.gate, &self.dues)))
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
@@ -168,7 +170,7 @@ impl<F: Filter> Backend for Filtered<F> {
 
     fn facts(&self) -> Vec<Fact> {
         let below = self.below.facts();
-        let order = crate::order::drains(&below).filter(|_| !(F::PASSES_IO || F::KEEPS_PLACES));
+        let order = crate::order::drains(&below).filter(|_| !(F::PASSES_IO || self.filter.keeps_places()));
         let own = self.facts.iter().cloned().chain(self.filter.facts());
         own.chain(order).chain(below).collect()
     }

@@ -5,6 +5,7 @@
 //! device has completed may be held until a time that the filter has set; held bios are ordered by that time.
 
 use super::Filter;
+use super::dues::Dues;
 use super::shape::Shape;
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags, Op};
@@ -79,6 +80,9 @@ pub(super) struct FilterLane<F> {
     below: Box<dyn Lane>,
     door: Door,
     filter: F,
+    /// [`Filter::keeps_places`]: bios do not go through the door.
+    keeps_places: bool,
+    dues: Arc<Dues>,
     /// The filter refused the last bio.
     refused: bool,
     shape: Shape,
@@ -101,11 +105,14 @@ impl<F: Filter> FilterLane<F> {
         filter: F,
         shape: Shape,
         gate: &Arc<BarrierGate>,
+        dues: &Arc<Dues>,
     ) -> FilterLane<F> {
         FilterLane {
             door: Door::new(gate, below.bell()),
             below,
+            keeps_places: filter.keeps_places(),
             filter,
+            dues: Arc::clone(dues),
             refused: false,
             shape,
             plug: Vec::new(),
@@ -122,7 +129,7 @@ impl<F: Filter> FilterLane<F> {
     fn flush_plug(&mut self, now: Time) {
         let mut plug = std::mem::take(&mut self.plug);
         for bio in plug.drain(..) {
-            match F::KEEPS_PLACES {
+            match self.keeps_places {
                 true => self.start(now, bio),
                 false => self.door.place(bio),
             }
@@ -181,7 +188,10 @@ impl<F: Filter> FilterLane<F> {
         let unseen = defect::is_on(Defect::FilterPassesUnseen) && self.shape.has_lost(&bio);
         let sound = allowed.is_ok() && !unseen;
         let due = if sound { self.filter.start(now, slot, &mut bio) } else { allowed.map(|()| now) };
-        let time = due.ok().filter(|_| !F::KEEPS_PLACES).unwrap_or(now);
+        let mut time = due.unwrap_or(now);
+        if self.keeps_places {
+            time = self.dues.after(now, time, barrier);
+        }
         let deadline = bio.deadline().filter(|&deadline| deadline < time);
         let (out, times_out) = (due.is_ok(), deadline.is_some());
         self.slots[slot] =
@@ -190,11 +200,14 @@ impl<F: Filter> FilterLane<F> {
         match due {
             Ok(_) => {
                 self.shape.enter(&mut bio);
+                if self.keeps_places && barrier && defect::is_on(Defect::FilterBarrierLost) {
+                    bio.remove_flags(BARRIER);
+                }
                 self.below.submit(now, bio);
             }
             Err(fault) => {
                 bio.fail(fault);
-                if F::KEEPS_PLACES && barrier && sound {
+                if self.keeps_places && barrier && sound {
                     return self.substitute(now, slot, bio);
                 }
                 self.give_back(slot, bio);
@@ -222,13 +235,10 @@ impl<F: Filter> FilterLane<F> {
         self.below.take_done(&mut came);
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
-            if F::KEEPS_PLACES
-                && let Some(mut failed) = self.kept[slot].take()
+            if self.keeps_places
+                && let Some(failed) = self.kept[slot].take()
             {
-                // A barrier that has not kept the order says why.
-                if let Err(fault) = bio.status() {
-                    failed.fail(fault);
-                }
+                // Its own failure is reported, whatever became of the flush.
                 bio = failed;
             } else {
                 self.shape.leave(&mut bio);
@@ -274,7 +284,7 @@ impl<F: Filter> FilterLane<F> {
             bio.fail(Fault::new(Kind::TimedOut, Stage::Layer));
         }
         self.free.push(slot);
-        if !F::KEEPS_PLACES {
+        if !self.keeps_places {
             self.give_way();
             match barrier {
                 true => self.door.complete_barrier(&mut bio),
@@ -303,7 +313,8 @@ impl<F: Filter> Lane for FilterLane<F> {
         loop {
             let started = self.admit(now);
             self.below.run(now);
-            let freed = self.collect(now) | self.release(now);
+            // What is held was completed by the device before what it completes now.
+            let freed = self.release(now) | self.collect(now);
             if !(started || freed) || !self.door.is_holding() {
                 return;
             }

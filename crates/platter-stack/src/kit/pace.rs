@@ -3,6 +3,7 @@
 use super::core::Below;
 use super::wait::Event;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::Status;
 use platter_block::params::{self, Param, ParamError, Unit};
 use platter_block::status::Item;
@@ -116,7 +117,7 @@ impl Pace {
     /// became ready: earlier time, in which nothing was done, is not made up for.
     fn wait_until(&self, from: Time, bytes: u64) -> Option<Time> {
         let rate = self.rate.load(Ordering::Relaxed);
-        if rate == 0 {
+        if rate == 0 || defect::is_on(Defect::LayerRateIgnored) {
             return None;
         }
         let now = self.below.now();

@@ -45,12 +45,23 @@ fn gated() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
     let two = disks();
     let array = layer("concat", &[], members(&two));
     all.push(("concat", two, array));
-    for (name, named) in [("delay", &[][..]), ("limit", &[]), ("verify", &[])] {
+    for (name, named) in [("limit", &[("depth", 64)][..]), ("verify", &[])] {
         let one = vec![Script::new("a", 16 * MIB)];
         let filter = layer(name, named, members(&one));
         all.push((name, one, filter));
     }
     all
+}
+
+/// The layers with a gate, and filters that leave the order of barriers to the device below.
+fn gated_or_not() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
+    let passing = ["delay", "limit", "error"].map(|name| {
+        let one = vec![Script::new("a", 16 * MIB)];
+        let named: &[(&str, i64)] = if name == "error" { &[("chance", 0)] } else { &[] };
+        let filter = layer(name, named, vec![one[0].backend()]);
+        (name, one, filter)
+    });
+    gated().into_iter().chain(passing).collect()
 }
 
 /// A bio behind another lane's barrier ends by its deadline, with its memory.
@@ -73,7 +84,7 @@ fn a_bio_behind_a_barrier_ends_by_its_deadline() {
 /// The parts of a bio have its deadline, and so has a bio that is passed on as it is.
 #[test]
 fn deadlines_go_down() {
-    for (name, disks, device) in gated() {
+    for (name, disks, device) in gated_or_not() {
         let mut hand = Hand::on(&device);
         let sizes = [512, CHUNK as usize * 3];
         for (token, len) in sizes.into_iter().enumerate() {
@@ -170,7 +181,7 @@ fn what_a_barrier_that_timed_out_held_is_called_off() {
 
 #[test]
 fn cancelling_reaches_a_bio_wherever_it_waits() {
-    for (name, disks, device) in gated() {
+    for (name, disks, device) in gated_or_not() {
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
         // In the device: one bio as it is, one in parts.
@@ -202,7 +213,7 @@ fn cancelling_reaches_a_bio_wherever_it_waits() {
 #[test]
 fn atomic_writes_are_not_done_in_parts() {
     let atomic = |bio: &mut Bio| bio.add_flags(Flags::ATOMIC);
-    for (name, disks, device) in gated() {
+    for (name, disks, device) in gated_or_not() {
         let most = device.geometry().limits.atomic_write;
         assert_eq!(most, 16384, "{name}");
         let mut hand = Hand::on(&device);

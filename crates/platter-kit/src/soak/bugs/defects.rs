@@ -110,6 +110,7 @@ const REACH: &[(&str, Reach)] = &[
             why: "the soak has no server",
         },
     ),
+    ("filter-barrier-lost", Reach::Within(300)),
     (
         "filter-passes-unseen",
         Reach::Targeted {
@@ -140,6 +141,38 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     ("layer-barrier-never-fails", Reach::Within(60)),
+    (
+        "layer-copy-short",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/layers.rs",
+            why: "a run writes one side of a snapshot, so that what is copied is blank",
+        },
+    ),
+    (
+        "layer-param-ignored",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/layers.rs",
+            why: "a run sets no parameters of open layers",
+        },
+    ),
+    (
+        "layer-rate-ignored",
+        Reach::Targeted { test: "crates/platter-kit/tests/layers.rs", why: "a run merges no snapshots" },
+    ),
+    (
+        "layer-record-once",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/layers.rs",
+            why: "a record fits into one sector, which a power cut leaves whole",
+        },
+    ),
+    (
+        "layer-status-in-sectors",
+        Reach::Targeted {
+            test: "crates/platter-kit/tests/layers.rs",
+            why: "a run does not look at the status of layers",
+        },
+    ),
     (
         "mail-is-silent",
         Reach::Targeted {
@@ -261,6 +294,10 @@ const REACH: &[(&str, Reach)] = &[
             test: "crates/platter-disk/tests/device/wakeups.rs",
             why: "no lane sleeps in virtual time",
         },
+    ),
+    (
+        "woken-forget-bios",
+        Reach::Targeted { test: "crates/platter-kit/tests/woken.rs", why: "a run is one thread" },
     ),
 ];
 

@@ -114,7 +114,7 @@ impl Planter<'_> {
                     ("iops", iops),
                     ("latency", rng.pick(&[0, 300, 5000])),
                     ("burst", rng.pick(&[0, 1000])),
-                    ("depth", rng.pick(&[1, 2, 16])),
+                    ("depth", rng.pick(&[0, 1, 2, 16])),
                 ];
                 ("limit", values)
             }
@@ -263,6 +263,14 @@ impl Node {
             Node::Disk(_) => "disk",
             Node::Part { .. } => "partition",
             Node::Layer { row, .. } => row,
+        }
+    }
+
+    /// Whether it leaves the order of barriers to the device below it.
+    pub(in super::super) fn leaves_order(&self) -> bool {
+        match self {
+            Node::Layer { row: "limit", values, .. } => values.contains(&("depth", 0)),
+            _ => ["delay", "error"].contains(&self.kind()),
         }
     }
 

@@ -297,9 +297,8 @@ impl Run<'_> {
         let volatile = |below: &Arc<dyn Backend>| below.geometry().features.write_cache;
         let keeps =
             self.open.as_ref().is_some_and(|open| !open.device.backend().below().iter().any(volatile));
-        // `error` leaves the order to the device below it.
         let mut orders = self.stack();
-        while orders.kind() == "error" {
+        while orders.leaves_order() {
             orders = &orders.members()[0];
         }
         keeps && waits.contains(&orders.kind())

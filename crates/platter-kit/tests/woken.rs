@@ -1,0 +1,135 @@
+//! A bio that a thread leaves to one that has been woken is handed to the disk.
+//!
+//! A defect is active for the whole process, so there is a single test.
+
+use platter_block::defect::{self, Defect};
+use platter_block::disk::FnDisk;
+use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_elevators::by_name;
+use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Callers whose first read the disk keeps, so that it has work all the time.
+const KEPT: u64 = 20;
+/// Callers that read once, and those that read twice.
+const ONCE: u64 = 4;
+const TWICE: u64 = 2;
+const CALLERS: u64 = KEPT + ONCE + TWICE;
+/// Distance between the blocks of the callers, so that nothing merges.
+const APART: u64 = 1 << 16;
+const ROUNDS: u32 = 400;
+
+/// A disk that completes requests when the test says so.
+struct Disk {
+    started: Mutex<Vec<(u64, Completion)>>,
+    done: Mutex<Vec<Completion>>,
+    /// Both ends of the bell: the lanes read the first one.
+    bell: (UnixStream, UnixStream),
+}
+
+impl Disk {
+    /// Completes the requests of these callers at once.
+    fn complete(&self, callers: std::ops::Range<u64>) {
+        let mut started = self.started.lock().unwrap();
+        let (now, later) = started.drain(..).partition(|(pos, _)| callers.contains(&(pos / APART)));
+        *started = later;
+        let now: Vec<(u64, Completion)> = now;
+        self.done.lock().unwrap().extend(now.into_iter().map(|(_, completion)| completion));
+        (&self.bell.1).write_all(&[1]).expect("room");
+    }
+
+    /// Waits until the disk has this number of requests. `false`: not within the time.
+    fn has(&self, requests: u64, within: Duration) -> bool {
+        let begin = Instant::now();
+        while self.started.lock().unwrap().len() as u64 != requests {
+            if begin.elapsed() > within {
+                return false;
+            }
+            thread::yield_now();
+        }
+        true
+    }
+}
+
+struct DiskDriver(Arc<Disk>);
+
+impl Driver for DiskDriver {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        let completion = Completion { tag: request.tag, result: request.len as i64 };
+        self.0.started.lock().unwrap().push((request.pos, completion));
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        let _ = (&self.0.bell.0).read(&mut [0; 64]);
+        done.append(&mut self.0.done.lock().unwrap());
+    }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        unreachable!("lanes that share a queue poll");
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        Some(self.0.bell.0.as_raw_fd())
+    }
+}
+
+fn device() -> (Arc<Disk>, Device) {
+    let bell = UnixStream::pair().expect("two sockets");
+    bell.0.set_nonblocking(true).expect("a socket");
+    let disk = Arc::new(Disk { started: Mutex::default(), done: Mutex::default(), bell });
+    let driver = Arc::clone(&disk);
+    let geometry = Geometry::new(CALLERS * APART, Limits::unlimited(512));
+    let channel = move |_| Ok(Box::new(DiskDriver(Arc::clone(&driver))) as Box<dyn Driver>);
+    let elevator = by_name("noop").map(|row| (row.make)());
+    let backend = DiskBackend::new(FnDisk::new("disk", geometry, channel), DiskSettings::default(), elevator);
+    (disk, Device::new(Arc::new(backend.expect("a device"))))
+}
+
+fn read(device: &Device, caller: u64, times: u32) -> JoinHandle<()> {
+    let device = device.clone();
+    let read = move || device.read_at(&mut [0; 512], caller * APART).expect("a read");
+    thread::spawn(move || (0..times).for_each(|_| read()))
+}
+
+/// Some callers are woken together: the last of them to run may be one that reads no more, and must hand over what those
+/// that read again have left. Returns whether all of that reached the disk.
+fn round(disk: &Disk, device: &Device, within: Duration) -> bool {
+    let at = |caller| read(device, caller, if caller < KEPT + ONCE { 1 } else { 2 });
+    let callers: Vec<_> = (0..CALLERS).map(at).collect();
+    assert!(disk.has(CALLERS, Duration::from_secs(60)), "all callers read");
+    disk.complete(KEPT..CALLERS);
+    let is_sound = disk.has(KEPT + TWICE, within);
+    // What completes now hands over what was forgotten.
+    defect::put_back(Defect::WokenForgetBios, false);
+    while callers.iter().any(|caller| !caller.is_finished()) {
+        disk.complete(0..CALLERS);
+        thread::yield_now();
+    }
+    callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+    is_sound
+}
+
+#[test]
+fn a_bio_that_the_last_woken_thread_forgets_is_missed() {
+    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
+    let (disk, device) = device();
+    for _ in 0..ROUNDS / 4 {
+        assert!(round(&disk, &device, Duration::from_secs(60)), "without the defect");
+    }
+    let forgets = (0..ROUNDS).any(|_| {
+        defect::put_back(Defect::WokenForgetBios, true);
+        !round(&disk, &device, Duration::from_secs(1))
+    });
+    assert!(forgets, "it is not found");
+}
