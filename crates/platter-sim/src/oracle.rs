@@ -13,7 +13,8 @@
 //!   FUA or a hard barrier, one that completed before a completed flush of its sector was submitted, one before a
 //!   completed hard barrier, and, on a device without a write cache, each completed write.
 //! - If data that was submitted after a barrier survives a cut, everything before the barrier survives too, unless
-//!   the barrier failed.
+//!   the barrier failed. A discard that succeeds after a change before the barrier failed because of the cut needed no
+//!   disk, since there was nothing to discard: it proves nothing.
 //! - Contents that were read after a cut do not change by themselves.
 //! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same
 //!   sector or a later flush has succeeded.
@@ -182,6 +183,8 @@ pub struct Oracle {
     void: Vec<u64>,
     /// After a cut: everything with a place below this one is proved to have survived.
     proved: u64,
+    /// The first place of a change that failed because of a cut, since the last one.
+    cut_off: u64,
     sectors: BTreeMap<u64, Sector>,
     pending: BTreeMap<u64, Pending>,
     /// By atomic write: whether a part of it survived a cut, and whether a part was lost.
@@ -200,6 +203,7 @@ impl Oracle {
             place: 1,
             void: Vec::new(),
             proved: 0,
+            cut_off: u64::MAX,
             sectors: BTreeMap::new(),
             pending: BTreeMap::new(),
             atoms: BTreeMap::new(),
@@ -260,10 +264,18 @@ impl Oracle {
         let Some(pending) = self.pending.remove(&id) else { return };
         if pending.op.changes() {
             let durable = outcome == Outcome::Done && (pending.fua || !self.cache);
+            // The power was off, so it reached no disk.
+            let idle = pending.op == Op::Discard && outcome == Outcome::Done && pending.place > self.cut_off;
             for sector in pending.sector..pending.sector + pending.count {
                 if let Some(sector) = self.sectors.get_mut(&sector) {
                     sector.end(id, self.now, outcome, durable);
+                    if idle {
+                        sector.prove_nothing(id);
+                    }
                 }
+            }
+            if outcome == Outcome::CutOff {
+                self.cut_off = self.cut_off.min(pending.place);
             }
         }
         match outcome {
@@ -293,6 +305,9 @@ impl Oracle {
         self.void.iter_mut().for_each(collapse);
         collapse(&mut self.place);
         collapse(&mut self.proved);
+        if self.cut_off != u64::MAX {
+            collapse(&mut self.cut_off);
+        }
         if let Some(pending) = self.pending.get_mut(&id) {
             (pending.barrier, pending.hard) = (false, false);
         }
@@ -365,7 +380,7 @@ impl Oracle {
             sector.cut(now, session, proved);
         }
         self.session += 1;
-        self.proved = 0;
+        (self.proved, self.cut_off) = (0, u64::MAX);
         self.atoms.clear();
     }
 

@@ -212,7 +212,7 @@ impl Cow {
             let buffer = Buffer::new((bytes.end - bytes.start) as usize);
             let read = match part == bytes {
                 true => Err(buffer),
-                false => Ok(self.below.read(ORIGIN, bytes.start, buffer)),
+                false => Ok(task.read(ORIGIN, bytes.start, buffer)),
             };
             reads.push((chunk, slot, bytes.start, part, read));
         }

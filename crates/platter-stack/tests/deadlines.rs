@@ -2,6 +2,7 @@
 //! answer. Time is virtual, so this is checked exactly.
 
 use platter_block::backend::Backend;
+use platter_block::bio::Bio;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -15,7 +16,12 @@ use std::sync::Arc;
 
 /// A disk that takes ten seconds for each command.
 fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
-    let model = Ideal { size: 16 << 20, latency: Span::from_secs(10), depth: 32, write_cache: true };
+    disk_of(world, elevator, Span::from_secs(10))
+}
+
+/// A disk that takes this long for each command.
+fn disk_of(world: &Arc<World>, elevator: &str, latency: Span) -> Arc<dyn Backend> {
+    let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     Arc::new(
         DiskBackend::new(
@@ -91,4 +97,39 @@ fn the_data_of_a_later_call_stays() {
         device.read_at(&mut back, 0).expect("an answer");
         assert_eq!(back, [2; 512], "{}", row.name);
     }
+}
+
+/// A snapshot copies the data of a whole chunk to its store at once; what it reads around the data of the next chunk has the
+/// deadline of the write as well.
+#[test]
+fn a_write_to_a_snapshot_ends_at_its_deadline_while_the_origin_is_read() {
+    const CHUNK: usize = 4096;
+    let world = World::new(1);
+    let [origin, store] =
+        [Span::from_secs(10), Span::from_millis(1)].map(|took| disk_of(&world, "none", took));
+    let snapshot = platter_cache::by_name("snapshot").expect("its row");
+    let view =
+        Device::new(snapshot.make(&[("chunk", CHUNK as i64)], vec![origin, store]).expect("a snapshot"));
+    let (clock, mut channel, mut done) = (world.clock(), view.channel(1).expect("a channel"), Vec::new());
+    let begun = clock.now();
+    let mut bio = Bio::write(0, vec![1; CHUNK + 512]).expect("a bio");
+    bio.set_deadline(Some(begun + Span::from_millis(50)));
+    channel.submit(bio).expect("room");
+    while channel.poll(&mut done) == 0 {
+        let next = channel.next_wakeup().expect("a deadline");
+        assert!(next.since(begun) < Span::from_millis(51), "it ends at its deadline: {next:?}");
+        clock.advance_to(next);
+    }
+    assert_eq!(done[0].status().map_err(|fault| fault.kind), Err(Kind::TimedOut));
+    // The view does not change after that, and the same write succeeds without a deadline.
+    let first_bytes = || {
+        let mut data = [0; CHUNK + 512];
+        view.read_at(&mut data, 0).expect("it can be read");
+        [data[0], data[CHUNK - 1], data[CHUNK]]
+    };
+    let first = first_bytes();
+    clock.advance_to(clock.now() + Span::from_secs(100));
+    assert_eq!(first_bytes(), first);
+    view.write_at(&[2; CHUNK + 512], 0).expect("the origin can be read");
+    assert_eq!(first_bytes(), [2; 3]);
 }

@@ -18,6 +18,7 @@ use platter_disk::future::Io;
 use platter_disk::handle::Handle;
 use platter_sim::fault::Injected;
 use platter_sim::medium::Medium;
+use platter_sim::model::Command;
 use platter_sim::oracle::Oracle;
 use platter_sim::power::Supply;
 use platter_sim::{Options, SimDisk, Stalled, World};
@@ -198,6 +199,8 @@ impl<'a> Run<'a> {
         run.cover.stack(&plan.stack);
         if run.orders_commands() {
             run.disks.iter().for_each(|disk| run.order.watch(disk));
+        } else if story {
+            run.disks.iter().zip(0..).for_each(|(disk, at)| run.tell_commands(disk, at));
         }
         Ok(run)
     }
@@ -256,6 +259,15 @@ impl<'a> Run<'a> {
         if self.story {
             eprintln!("{:>14} us {}", self.now().0 / 1000, what());
         }
+    }
+
+    /// Logs the commands that a disk takes.
+    fn tell_commands(&self, disk: &SimDisk, at: usize) {
+        let world = Arc::clone(&self.world);
+        disk.observe(move |command, _| {
+            let (now, Command { op, sector, sectors, fua, .. }) = (world.clock().now().0 / 1000, *command);
+            eprintln!("{now:>14} us disk{at} takes {op} of {sectors} sectors at {sector}, fua {fua}");
+        });
     }
 
     fn now(&self) -> Time {

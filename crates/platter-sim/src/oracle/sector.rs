@@ -26,6 +26,8 @@ pub(super) struct Version {
     outcome: Option<Outcome>,
     /// Place in the order of hard barriers.
     place: u64,
+    /// That it survived a cut proves that what is before a barrier did; not of a discard that had nothing to do.
+    proves: bool,
     durable: bool,
     /// A flush has failed since; no later one makes it durable.
     doubtful: bool,
@@ -65,6 +67,7 @@ impl Version {
             doubted: NEVER,
             outcome: None,
             place,
+            proves: true,
             durable: false,
             doubtful: false,
             session,
@@ -179,6 +182,14 @@ impl Sector {
             version.doubted = if outcome == Outcome::InDoubt { now } else { NEVER };
             version.durable = durable;
         }
+    }
+
+    /// The survival of a write says nothing about the order.
+    pub(super) fn prove_nothing(&mut self, id: u64) {
+        self.versions
+            .iter_mut()
+            .filter(|version| version.id == id)
+            .for_each(|version| version.proves = false);
     }
 
     /// Changes places in the order of barriers.
@@ -313,7 +324,8 @@ impl Sector {
             version.gone |= !fits.contains(&i);
             version.pinned |= fits[..] == [i];
         }
-        Ok(fits.iter().map(|&i| self.versions[i].place).min())
+        let place = |version: &Version| if version.proves { version.place } else { 0 };
+        Ok(fits.iter().map(|&i| place(&self.versions[i])).min())
     }
 
     /// A read that was submitted after a write came into doubt shows whether the write happened.

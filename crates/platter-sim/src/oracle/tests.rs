@@ -271,6 +271,31 @@ fn what_is_behind_a_hard_barrier_proves_what_is_before_it() {
     }
 }
 
+/// A snapshot discards nothing where its store has nothing, so a discard succeeds although power is off.
+#[test]
+fn a_discard_that_succeeds_after_the_cut_proves_nothing() {
+    let mut rig = Rig::new(true);
+    // Whether the write before the barrier has failed when the discard behind it ends; and a write instead of the discard.
+    let lives = [(true, Op::Discard), (false, Op::Discard), (true, Op::Write)];
+    for (nth, (failed_before, op)) in (0..).zip(lives) {
+        let (early, late) = (2 * nth, 2 * nth + 1);
+        rig.write(late, 4);
+        let lost = rig.begin(early, 1);
+        let barrier = rig.submit(&Submission { hard: true, ..NOTHING });
+        let contents: &[u64] = if op == Op::Write { &[0] } else { &[] };
+        let last = rig.submit(&Submission { op, sector: late, count: 1, contents, fua: true, ..NOTHING });
+        let order = if failed_before { [lost, barrier, last] } else { [last, lost, barrier] };
+        for id in order {
+            let outcome = if id == last { Outcome::Done } else { Outcome::CutOff };
+            rig.oracle.complete(id, outcome);
+        }
+        rig.oracle.cut();
+        assert_eq!(rig.read(late, 0), None);
+        let order = (!failed_before || op == Op::Write).then_some(Rule::Order);
+        assert_eq!(rig.read(early, 0), order, "{failed_before} {op:?}");
+    }
+}
+
 #[test]
 fn a_barrier_that_failed_by_itself_promises_nothing() {
     let mut rig = Rig::new(true);

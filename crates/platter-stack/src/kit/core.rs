@@ -524,10 +524,18 @@ impl Task {
         Io { below: self.below.clone(), key }
     }
 
+    /// Reads what surrounds the data of the bio, as [`Below::read`], with the deadline of the bio.
+    pub fn read(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
+        self.below.transfer(device, self.deadline(), Bio::read(pos, buffer))
+    }
+
     /// Writes a buffer with data of the bio to `pos` of a device. It has the deadline of the bio.
     pub fn write(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
-        let deadline = self.below.core().tasks[self.slot as usize].deadline;
-        self.below.transfer(device, deadline, Bio::write(pos, buffer))
+        self.below.transfer(device, self.deadline(), Bio::write(pos, buffer))
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.below.core().tasks[self.slot as usize].deadline
     }
 
     /// All copies have been written, or will not be.
@@ -536,7 +544,8 @@ impl Task {
     }
 
     /// Copies the data of a write, from its byte `skip` on. Until [`end_copies`](Task::end_copies) the bio does not fail at
-    /// its deadline, because the copy may still be written; [`write`](Task::write) it with the bio's deadline.
+    /// its deadline, because the copy may still be written: the I/O until then has the bio's deadline ([`read`](Task::read),
+    /// [`write`](Task::write)).
     ///
     /// # Errors
     /// The bio has failed already (deadline, cancelled), or has no such data.
