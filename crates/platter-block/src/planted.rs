@@ -81,6 +81,8 @@ planted! {
     ValueDigits "value-digits" "a number may have any count of digits after the point"
     /// The position of a request of a virtual machine may wrap around.
     VhostSector "vhost-sector" "a position in sectors may be beyond 2^64 bytes"
+    /// The number of regions in a vhost-user table of memory is not bounded.
+    VhostTable "vhost-table" "a table of a guest's memory may have any number of regions"
 }
 
 #[cfg(feature = "planted")]

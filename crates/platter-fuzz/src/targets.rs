@@ -21,6 +21,7 @@ mod signature;
 mod spec;
 mod sysfs;
 mod value;
+mod vhost_message;
 mod vhost_request;
 
 use crate::run::{Target, Verdict};
@@ -50,6 +51,7 @@ pub static ALL: &[Target] = &[
     nbd_answer::TARGET,
     nbd_reply::TARGET,
     vhost_request::TARGET,
+    vhost_message::TARGET,
 ];
 
 /// The format of a name.

@@ -68,4 +68,5 @@ formats! {
     nbd_answers "nbd-answer"
     nbd_replies "nbd-reply"
     requests_of_guests "vhost-request"
+    messages_of_front_ends "vhost-message"
 }

@@ -22,7 +22,7 @@ mod server;
 mod session;
 mod tally;
 mod vring;
-mod wire;
+pub mod wire;
 
 use crate::export::ExportType;
 

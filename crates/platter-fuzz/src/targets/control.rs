@@ -69,6 +69,7 @@ fn value(rng: &mut Rng, param: &ParamDoc) -> Value {
         ("elevator", _) => json!(rng.pick(&["none", "noop", "deadline", "mq-deadline", "cqf"])),
         ("param", _) => json!(rng.pick(&["read_expire", "fifo_batch", "x"])),
         (_, "integer") if rng.one_in(2) => json!(rng.below(1200)),
+        (_, "integer") if rng.one_in(4) => json!(-1 - rng.below(1000) as i64),
         (_, "integer") => json!(rng.extreme(64)),
         (_, "switch") => json!(rng.one_in(2)),
         _ => json!(rng.pick(&["x", "", "nbd", "é"])),
@@ -84,6 +85,12 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
             if param.required && !rng.one_in(12) || rng.one_in(3) {
                 params.insert(param.name.to_owned(), value(rng, param));
             }
+        }
+        if rng.one_in(12) {
+            // Like one that there is, like none, and where there are none at all.
+            let near = method.params.first().map_or_else(String::new, |param| format!("{}s", param.name));
+            let name = rng.pick(&[near, "zzzzzzzz".to_owned(), "\u{1b}".to_owned()]).clone();
+            params.insert(name, json!(1));
         }
         let id = rng.pick(&[json!(1), json!(null), json!("x"), json!([])]).clone();
         let name = if rng.one_in(12) {

@@ -43,29 +43,102 @@ fn greeting(rng: &mut Rng) -> Vec<u8> {
     [&INIT_MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &flags.to_be_bytes()].concat()
 }
 
-/// A server's side: the first byte says whether the client lists.
-fn generate(rng: &mut Rng) -> Vec<u8> {
-    let lists = rng.one_in(2);
-    let mut all = vec![u8::from(lists)];
-    all.extend(greeting(rng));
-    if lists {
-        for name in ["a", "another", ""].iter().take(rng.index(4)) {
-            let data = [&(name.len() as u32).to_be_bytes()[..], name.as_bytes(), b"text"].concat();
-            all.extend(answer(option::LIST, option_reply::SERVER, &data));
+/// Bits of the first byte: what the client wants.
+const LISTS: u8 = 1;
+const TLS: u8 = 2;
+
+/// Errors that an option may end with.
+const ERRORS: [u32; 9] = [
+    option_reply::ERR_UNSUP,
+    option_reply::ERR_POLICY,
+    option_reply::ERR_INVALID,
+    option_reply::ERR_PLATFORM,
+    option_reply::ERR_TLS_REQD,
+    option_reply::ERR_UNKNOWN,
+    option_reply::ERR_SHUTDOWN,
+    option_reply::ERR_BLOCK_SIZE_REQD,
+    option_reply::ERR_TOO_BIG,
+];
+
+fn refusal(rng: &mut Rng, option: u32) -> Vec<u8> {
+    let kind = if rng.one_in(8) { rng.extreme(32) as u32 } else { *rng.pick(&ERRORS) };
+    answer(option, kind, rng.pick(&["", "not today", "\u{1b}["]).as_bytes())
+}
+
+fn list(rng: &mut Rng) -> Vec<u8> {
+    let mut all = Vec::new();
+    // More than the client shows, now and then.
+    let count = if rng.one_in(8) { 25 } else { rng.index(4) };
+    for name in ["a", "another", ""].iter().cycle().take(count) {
+        let data = [&(name.len() as u32).to_be_bytes()[..], name.as_bytes(), b"text"].concat();
+        all.extend(answer(option::LIST, option_reply::SERVER, &data));
+    }
+    match rng.one_in(4) {
+        true => all.extend(refusal(rng, option::LIST)),
+        false => all.extend(answer(option::LIST, option_reply::ACK, &[])),
+    }
+    all
+}
+
+/// The answer to `EXPORT_NAME`.
+fn by_name(rng: &mut Rng) -> Vec<u8> {
+    let zeroes = *rng.pick(&[0, 0, 124, 7]);
+    [&an_export(rng)[2..], &vec![0; zeroes]].concat()
+}
+
+/// What a server says to `GO`.
+fn go(rng: &mut Rng) -> Vec<u8> {
+    match rng.below(8) {
+        0 => [answer(option::GO, option_reply::ERR_UNSUP, &[]), by_name(rng)].concat(),
+        1 => [answer(option::GO, option_reply::ERR_UNKNOWN, &[]), list(rng)].concat(),
+        2 => refusal(rng, option::GO),
+        _ => {
+            let mut all = answer(option::GO, option_reply::INFO, &an_export(rng));
+            all.extend(answer(option::GO, option_reply::INFO, &sizes(rng)));
+            if rng.one_in(4) {
+                let kind = *rng.pick(&[info::EXPORT, info::BLOCK_SIZE, 2, 99]);
+                all.extend(answer(option::GO, option_reply::INFO, &kind.to_be_bytes()[..rng.index(3)]));
+            }
+            all.extend(answer(option::GO, option_reply::ACK, &[]));
+            all
         }
-        all.extend(answer(option::LIST, option_reply::ACK, &[]));
+    }
+}
+
+/// A server's side. The first byte says what the client wants.
+fn generate(rng: &mut Rng) -> Vec<u8> {
+    let (lists, tls) = (rng.one_in(3), rng.one_in(6));
+    let mut all = vec![if lists { LISTS } else { 0 } | if tls { TLS } else { 0 }];
+    all.extend(greeting(rng));
+    if rng.one_in(12) {
+        // Without fixed newstyle there are no options.
+        all[18] &= !(server_flag::FIXED_NEWSTYLE as u8);
+        all.extend(by_name(rng));
         return all;
     }
-    let refuses = if rng.one_in(3) { option_reply::ERR_UNSUP } else { option_reply::ACK };
-    all.extend(answer(option::STRUCTURED_REPLY, refuses, &[]));
-    if refuses == option_reply::ACK {
+    if tls {
+        all.extend(match rng.one_in(4) {
+            true => refusal(rng, option::STARTTLS),
+            false => answer(option::STARTTLS, option_reply::ACK, &[]),
+        });
+    }
+    if lists {
+        all.extend(list(rng));
+        return all;
+    }
+    let has_structured = !rng.one_in(3);
+    match has_structured {
+        true => all.extend(answer(option::STRUCTURED_REPLY, option_reply::ACK, &[])),
+        false => all.extend(refusal(rng, option::STRUCTURED_REPLY)),
+    }
+    if has_structured && rng.one_in(6) {
+        all.extend(refusal(rng, option::SET_META_CONTEXT));
+    } else if has_structured {
         let context = [&7u32.to_be_bytes()[..], BASE_ALLOCATION.as_bytes()].concat();
         all.extend(answer(option::SET_META_CONTEXT, option_reply::META_CONTEXT, &context));
         all.extend(answer(option::SET_META_CONTEXT, option_reply::ACK, &[]));
     }
-    all.extend(answer(option::GO, option_reply::INFO, &an_export(rng)));
-    all.extend(answer(option::GO, option_reply::INFO, &sizes(rng)));
-    all.extend(answer(option::GO, option_reply::ACK, &[]));
+    all.extend(go(rng));
     all
 }
 
@@ -98,11 +171,25 @@ fn mutate(rng: &mut Rng, input: &mut Vec<u8>, other: &[u8]) {
 }
 
 /// Gives the input in pieces; the result, or why it was refused.
-fn converse(input: &[u8], lists: bool, piece: usize) -> Result<Option<Outcome>, String> {
-    let mut handshake = if lists { Handshake::list() } else { Handshake::open("a") };
-    for part in input.chunks(piece.max(1)) {
-        if let Some(outcome) = handshake.feed(part).map_err(|error| error.to_string())? {
-            return Ok(Some(outcome));
+fn converse(input: &[u8], wants: u8, piece: usize) -> Result<Option<Outcome>, String> {
+    let mut handshake = if wants & LISTS != 0 { Handshake::list() } else { Handshake::open("a") };
+    let mut awaits_tls = wants & TLS != 0;
+    if awaits_tls {
+        handshake = handshake.with_tls();
+    }
+    let mut rest = input;
+    while !rest.is_empty() {
+        // What comes in one piece with the start of TLS is refused: it is not encrypted.
+        let len = if awaits_tls { 1 } else { piece.clamp(1, rest.len()) };
+        let (part, next) = rest.split_at(len);
+        rest = next;
+        match handshake.feed(part).map_err(|error| error.to_string())? {
+            Some(Outcome::StartTls) => {
+                awaits_tls = false;
+                handshake.encrypted();
+            }
+            Some(outcome) => return Ok(Some(outcome)),
+            None => {}
         }
         handshake.output().clear();
     }
@@ -110,13 +197,13 @@ fn converse(input: &[u8], lists: bool, piece: usize) -> Result<Option<Outcome>, 
 }
 
 fn read(input: &[u8]) -> Result<Verdict, String> {
-    let Some((lists, rest)) = input.split_first() else {
+    let Some((wants, rest)) = input.split_first() else {
         return Ok(Verdict::Refused("nothing was sent".to_owned()));
     };
-    let whole = converse(rest, lists & 1 != 0, rest.len());
+    let whole = converse(rest, *wants, rest.len());
     // A server that goes on after the end of the negotiation is refused only if the client sees it.
     if let Ok(Some(_)) = whole {
-        let pieces = converse(rest, lists & 1 != 0, 1);
+        let pieces = converse(rest, *wants, 1);
         hold(pieces == whole, || format!("{whole:?} becomes {pieces:?} in pieces"))?;
     }
     Ok(match whole {

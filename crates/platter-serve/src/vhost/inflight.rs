@@ -49,11 +49,15 @@ pub(super) struct Inflight {
 
 /// What a front end is told, or tells, about the region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) bytes: u64,
-    pub(super) offset: u64,
-    pub(super) queues: u16,
-    pub(super) size: u16,
+pub struct Shape {
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its offset in its file, in bytes.
+    pub offset: u64,
+    /// Number of queues.
+    pub queues: u16,
+    /// Entries of each queue.
+    pub size: u16,
 }
 
 fn part(size: u16) -> usize {

@@ -6,6 +6,7 @@
 use super::inflight::Shape;
 use super::memory::{MAX_REGIONS, Region};
 use super::ring::Addresses;
+use platter_block::planted::{self, Planted};
 
 /// Requests of a front end.
 pub(super) mod request {
@@ -62,20 +63,23 @@ const NEEDS_REPLY: u32 = 8;
 const NO_DESCRIPTOR: u64 = 1 << 8;
 
 /// Bytes of a header.
-pub(super) const HEADER: usize = 12;
+pub const HEADER: usize = 12;
 
 /// Most bytes of the body of a message.
-pub(super) const MAX_BODY: usize = 4096;
+pub const MAX_BODY: usize = 4096;
 
 /// Most descriptors that come with a message.
 pub(super) const MAX_DESCRIPTORS: usize = MAX_REGIONS;
 
 /// The head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) request: u32,
-    pub(super) needs_reply: bool,
-    pub(super) bytes: usize,
+pub struct Header {
+    /// Its number.
+    pub request: u32,
+    /// The front end waits for a reply.
+    pub needs_reply: bool,
+    /// Length of its body.
+    pub bytes: usize,
 }
 
 impl Header {
@@ -83,7 +87,7 @@ impl Header {
     ///
     /// # Errors
     /// It is none of a request of this version, or announces too long a body.
-    pub(super) fn parse(bytes: &[u8; HEADER]) -> Result<Header, String> {
+    pub fn parse(bytes: &[u8; HEADER]) -> Result<Header, String> {
         let [request, flags, len] = [0, 4, 8].map(|at| Body(bytes).word(at).unwrap_or(0));
         if flags & VERSION_MASK != VERSION || flags & REPLY != 0 {
             return Err(format!("the peer does not speak version 1 of vhost-user (flags {flags:#x})"));
@@ -112,15 +116,17 @@ fn message(request: u32, flags: u32, body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The number of a queue, or of a queue and a descriptor.
+/// A number for a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbered {
-    pub(super) queue: u32,
-    pub(super) value: u32,
+pub struct Numbered {
+    /// The queue.
+    pub queue: u32,
+    /// The number.
+    pub value: u32,
 }
 
-/// The body of a message.
-pub(super) struct Body<'a>(pub(super) &'a [u8]);
+/// The body of a message. Each method takes it as one kind of message; `None`: it is too short, or says too much.
+pub struct Body<'a>(pub &'a [u8]);
 
 impl<'a> Body<'a> {
     fn word(&self, at: usize) -> Option<u32> {
@@ -131,21 +137,24 @@ impl<'a> Body<'a> {
         self.0.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
     }
 
-    pub(super) fn number(&self) -> Option<u64> {
+    /// One number.
+    pub fn number(&self) -> Option<u64> {
         self.long(0)
     }
 
-    pub(super) fn numbered(&self) -> Option<Numbered> {
+    /// A number for a queue.
+    pub fn numbered(&self) -> Option<Numbered> {
         Some(Numbered { queue: self.word(0)?, value: self.word(4)? })
     }
 
     /// The queue of a message with a descriptor, and whether there is one.
-    pub(super) fn descriptor(&self) -> Option<(u32, bool)> {
+    pub fn descriptor(&self) -> Option<(u32, bool)> {
         let value = self.number()?;
         Some((value as u32 & 0xff, value & NO_DESCRIPTOR == 0))
     }
 
-    pub(super) fn addresses(&self) -> Option<(u32, Addresses)> {
+    /// A queue, and where it is.
+    pub fn addresses(&self) -> Option<(u32, Addresses)> {
         let [descriptors, used, available] = [self.long(8)?, self.long(16)?, self.long(24)?];
         Some((self.word(0)?, Addresses { descriptors, available, used }))
     }
@@ -156,24 +165,25 @@ impl<'a> Body<'a> {
     }
 
     /// The regions of a table of memory.
-    pub(super) fn regions(&self) -> Option<Vec<Region>> {
+    pub fn regions(&self) -> Option<Vec<Region>> {
         let count = self.word(0)? as usize;
-        (count <= MAX_REGIONS).then_some(())?;
+        (count <= MAX_REGIONS || planted::is_on(Planted::VhostTable)).then_some(())?;
         (0..count).map(|index| self.region(8 + 32 * index)).collect()
     }
 
     /// A single region.
-    pub(super) fn single_region(&self) -> Option<Region> {
+    pub fn single_region(&self) -> Option<Region> {
         self.region(8)
     }
 
     /// Offset and bytes of a part of the configuration space.
-    pub(super) fn config(&self) -> Option<(u32, &'a [u8])> {
+    pub fn config(&self) -> Option<(u32, &'a [u8])> {
         let (offset, len) = (self.word(0)?, self.word(4)? as usize);
         Some((offset, self.0.get(12..12 + len)?))
     }
 
-    pub(super) fn shape(&self) -> Option<Shape> {
+    /// A region of requests in flight.
+    pub fn shape(&self) -> Option<Shape> {
         let [queues, size] = [16, 18].map(|at| {
             self.0.get(at..).and_then(|bytes| bytes.first_chunk()).map(|bytes| u16::from_ne_bytes(*bytes))
         });
@@ -199,7 +209,7 @@ pub(super) fn numbered_body(queue: u32, value: u32) -> Vec<u8> {
 }
 
 /// The body of a reply with a part of the configuration space; `asked` is the body of the request.
-pub(super) fn config_body(asked: &[u8], space: &[u8]) -> Option<Vec<u8>> {
+pub fn config_body(asked: &[u8], space: &[u8]) -> Option<Vec<u8>> {
     let (offset, wanted) = Body(asked).config()?;
     let mut out = asked.get(..12)?.to_vec();
     let rest = space.get(offset as usize..).unwrap_or(&[]);
