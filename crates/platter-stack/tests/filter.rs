@@ -4,7 +4,7 @@ use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Features;
 use platter_block::event::{DeviceEvent, Watcher};
-use platter_block::fault::{Fault, Kind};
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
@@ -87,6 +87,21 @@ impl Filter for Strict {
 struct Plain;
 
 impl Filter for Plain {}
+
+/// Fails all barriers, and holds nothing.
+#[derive(Clone)]
+struct Refuses;
+
+impl Filter for Refuses {
+    fn keeps_places(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        let barrier = bio.flags().intersects(Flags::HARD_BARRIER.union(Flags::SOFT_BARRIER));
+        if barrier { Err(Fault::new(Kind::NoSpace, Stage::Disk)) } else { Ok(now) }
+    }
+}
 
 fn write(token: u64, flags: Flags) -> Bio {
     let mut bio = Bio::write(token * BLOCK, vec![token as u8; BLOCK as usize]).expect("a write");
@@ -185,6 +200,29 @@ fn a_late_lane_returns_completions_in_their_order() {
     assert_eq!(run(&mut lanes, at(0)), []);
     lanes[0].submit(at(6), write(2, Flags::HARD_BARRIER));
     assert_eq!(run(&mut lanes, at(6)), [(41, None), (2, None)]);
+}
+
+/// A flush keeps the place of a barrier that a filter fails. If the flush fails, the order does not hold, and the fault of the
+/// barrier says so.
+#[test]
+fn a_barrier_that_a_filter_fails_reports_whether_it_kept_the_order() {
+    for (barrier, cancels) in
+        [(Flags::HARD_BARRIER, false), (Flags::HARD_BARRIER, true), (Flags::SOFT_BARRIER, true)]
+    {
+        let slow: Arc<dyn Backend> = Arc::new(Filtered::new("slow", "", ram(), Slow::at_most(8)));
+        let layer = Filtered::new("refuses", "", slow, Refuses);
+        let mut lanes = [layer.open_lane(LaneUse::Exclusive).expect("a lane")];
+        lanes[0].submit(at(0), write(1, Flags::default()));
+        lanes[0].submit(at(0), write(2, barrier));
+        assert_eq!(run(&mut lanes, at(0)), [], "the flush waits for the write");
+        if cancels {
+            lanes[0].cancel(at(1), 2);
+            assert_eq!(run(&mut lanes, at(1)), [(2, Some(Kind::Cancelled))]);
+            assert_eq!(run(&mut lanes, at(10)), [(1, None)]);
+        } else {
+            assert_eq!(run(&mut lanes, at(10)), [(1, None), (2, Some(Kind::NoSpace))]);
+        }
+    }
 }
 
 #[test]

@@ -74,6 +74,14 @@ impl SimDisk {
         busy.map(inside).collect()
     }
 
+    /// The contents of whole sectors from `sector` on, as a read that takes effect now finds them. A disk without a medium leaves
+    /// `out` unchanged.
+    pub fn contents(&self, sector: u64, out: &mut [u8]) {
+        if let Some(medium) = self.lock().medium() {
+            medium.read(sector, out);
+        }
+    }
+
     pub(crate) fn outstanding(&self, port: u32) -> Option<Arc<dyn Outstanding>> {
         let hidden = self.lock().owner_only;
         (!hidden).then(|| Arc::new(OfPort { disk: self.clone(), port }) as Arc<dyn Outstanding>)

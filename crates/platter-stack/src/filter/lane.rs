@@ -72,6 +72,8 @@ struct Slot {
     barrier: bool,
     /// The bio's deadline is earlier than the time until which it is held: it then fails.
     times_out: bool,
+    /// The filter's fault, of a barrier in whose place a flush is below.
+    fault: Option<Fault>,
 }
 
 /// The lane of a filter that sees bios.
@@ -176,6 +178,7 @@ impl<F: Filter> FilterLane<F> {
                 due: now,
                 barrier: false,
                 times_out: false,
+                fault: None,
             });
             self.kept.push(None);
             self.slots.len() - 1
@@ -194,8 +197,15 @@ impl<F: Filter> FilterLane<F> {
         }
         let deadline = bio.deadline().filter(|&deadline| deadline < time);
         let (out, times_out) = (due.is_ok(), deadline.is_some());
-        self.slots[slot] =
-            Slot { out, started: sound, token, due: deadline.unwrap_or(time), barrier, times_out };
+        self.slots[slot] = Slot {
+            out,
+            started: sound,
+            token,
+            due: deadline.unwrap_or(time),
+            barrier,
+            times_out,
+            fault: None,
+        };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => {
@@ -205,26 +215,25 @@ impl<F: Filter> FilterLane<F> {
                 }
                 self.below.submit(now, bio);
             }
+            Err(fault) if self.keeps_places && barrier && sound => self.substitute(now, slot, bio, fault),
             Err(fault) => {
                 bio.fail(fault);
-                if self.keeps_places && barrier && sound {
-                    return self.substitute(now, slot, bio);
-                }
                 self.give_back(slot, bio);
             }
         }
     }
 
     /// Sends a flush as a barrier in the place of one that the filter has failed, which would otherwise order nothing. The
-    /// failed bio is returned when the flush has ended.
+    /// bio fails when the flush has ended.
     #[cold]
-    fn substitute(&mut self, now: Time, slot: usize, failed: Bio) {
+    fn substitute(&mut self, now: Time, slot: usize, failed: Bio, fault: Fault) {
         let mut flush = Bio::new(Op::Flush, 0, 0);
         let is_hard = failed.flags().contains(Flags::HARD_BARRIER);
         flush.add_flags(if is_hard { Flags::HARD_BARRIER } else { Flags::SOFT_BARRIER });
         flush.set_deadline(failed.deadline());
         flush.set_token(slot as u64);
         (self.slots[slot].out, self.slots[slot].started) = (true, false);
+        self.slots[slot].fault = Some(fault);
         self.kept[slot] = Some(failed);
         self.below.submit(now, flush);
     }
@@ -236,9 +245,11 @@ impl<F: Filter> FilterLane<F> {
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
             if self.keeps_places
-                && let Some(failed) = self.kept[slot].take()
+                && let Some(mut failed) = self.kept[slot].take()
             {
-                // Its own failure is reported, whatever became of the flush.
+                // The fault of a flush that has not kept the order says why.
+                let own = self.slots[slot].fault.take();
+                bio.status().err().or(own).into_iter().for_each(|fault| failed.fail(fault));
                 bio = failed;
             } else {
                 self.shape.leave(&mut bio);

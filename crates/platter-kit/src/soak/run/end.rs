@@ -20,6 +20,9 @@ const AGAIN: Span = Span::from_secs(40);
 /// Time limit for a disk to end its commands when none is stuck.
 const QUIET: Span = Span::from_secs(600);
 
+/// Turns of the shared queue after which what dropped lanes had left there is gone.
+const LEFT: u32 = 64;
+
 impl Run<'_> {
     /// Reads everything, in pieces in some order.
     pub(super) fn verify(&mut self) -> Result<(), Finding> {
@@ -61,12 +64,17 @@ impl Run<'_> {
             disk.release_stuck();
         }
         self.drain()?;
-        // Runs the shared queue, so that it processes the completions of the disks.
-        let flush = self.healthy(Op::Flush)?;
-        self.start_one(flush)?;
-        self.settle()?;
-        // It may also have dispatched requests that a dropped lane had left in that queue.
-        self.drain()?;
+        for _ in 0..LEFT {
+            // Runs the shared queue, so that it processes the completions of the disks.
+            let flush = self.healthy(Op::Flush)?;
+            self.start_one(flush)?;
+            self.settle()?;
+            // It may also have dispatched requests that a dropped lane had left in that queue, as many as the disk takes at once.
+            self.drain()?;
+            if self.is_quiet()? {
+                break;
+            }
+        }
         self.judged.mended();
         self.oracle.quiesce();
         self.acknowledge()?;

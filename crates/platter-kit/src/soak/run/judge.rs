@@ -41,7 +41,8 @@ pub(super) struct Judged {
     pub(super) dropped: bool,
     /// When the first dropped future may have timed out; the program does not see that.
     lost: Option<Time>,
-    /// Whether a flush timed out, so that its result is unknown.
+    /// Whether a flush may have failed without a fault of its own: it timed out, so that its result is unknown, or was not tried
+    /// again after a passing error.
     flush_lost: bool,
     /// Whether the device was opened again after a power cut.
     cut: bool,
@@ -155,9 +156,9 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.doubts.insert(token, Doubt { event, op, sector, count });
         }
-        if outcome == Outcome::InDoubt && (live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH)) {
-            self.judged.flush_lost = true;
-        }
+        let in_doubt = outcome == Outcome::InDoubt && live.has(Flags::FUA | Flags::PREFLUSH);
+        let flush_in_doubt = outcome == Outcome::InDoubt && live.op == Op::Flush;
+        self.judged.flush_lost |= in_doubt || flush_in_doubt || self.may_flush_be_given_up(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
         let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
@@ -283,6 +284,12 @@ impl Run<'_> {
     /// wait for its completion.
     fn may_not_be_tried_again(&self, live: &Live) -> bool {
         live.cancelled || self.judged.last_barrier > live.event
+    }
+
+    /// Whether the flush of an I/O may have failed by a passing error after which it was not tried again.
+    fn may_flush_be_given_up(&self, live: &Live) -> bool {
+        let flushes = live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
+        flushes && self.injected().transient > live.before.transient && self.may_not_be_tried_again(live)
     }
 
     /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
@@ -432,7 +439,9 @@ impl Run<'_> {
             injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
         let durable = live.op == Op::Flush
             || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
-        durable && (failed || self.judged.flush_lost)
+        // The program may not have seen yet that the other one has failed.
+        let given_up = || self.live.values().any(|other| self.may_flush_be_given_up(other));
+        durable && (failed || self.judged.flush_lost || given_up())
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {
