@@ -13,5 +13,5 @@ pub mod units;
 
 pub use grid::Align;
 pub use html::HtmlReport;
-pub use table::{Column, Table};
+pub use table::{Column, Shade, Table};
 pub use terminal::Terminal;

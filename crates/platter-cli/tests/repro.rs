@@ -95,3 +95,25 @@ fn readahead_has_its_claims() {
         }
     }
 }
+
+#[test]
+fn all_experiments_make_one_report() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("all.html");
+    let json = stdout(&["all", "--json", "--scale", "64", "--report", page.to_str().unwrap()]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let claims = report["claims"].as_array().unwrap();
+    let of_claims: BTreeSet<&str> =
+        claims.iter().map(|claim| claim["experiment"].as_str().unwrap()).collect();
+    let experiments = report["experiments"].as_array().unwrap().iter();
+    let listed: BTreeSet<&str> = experiments.map(|row| row["experiment"].as_str().unwrap()).collect();
+    let known: BTreeSet<&str> = platter_repro::TABLE.iter().map(|row| row.name).collect();
+    assert_eq!((&of_claims, &listed), (&known, &known));
+    let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count() as u64;
+    let totals = report["totals"].as_array().unwrap().iter();
+    assert_eq!(totals.map(|total| total["predictions"].as_u64().unwrap()).sum::<u64>(), predictions);
+    let page = fs::read_to_string(page).unwrap();
+    for name in known {
+        assert!(page.contains(&format!("<h3>platter repro {name}</h3>")), "{name}");
+    }
+}

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod all;
 mod cells;
 mod claim;
 mod dale2002;
@@ -28,6 +29,7 @@ mod sysbench2004;
 mod tally;
 mod unplug2004;
 
+pub use all::{Reports, all};
 pub use claim::{Claim, Rule};
 pub use kind::Kind;
 pub use report::Report;

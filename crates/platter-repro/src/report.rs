@@ -1,9 +1,10 @@
 //! The results of an experiment, for people and for programs.
 
+use super::Kind;
 use super::claim::{Claim, number};
 use super::tally::Tally;
 use platter_bench::report::svg::LineChart;
-use platter_bench::report::{Column, HtmlReport, Table, Terminal};
+use platter_bench::report::{Column, HtmlReport, Shade, Table, Terminal};
 use serde_json::{Value, json};
 
 /// The results of an experiment.
@@ -45,27 +46,31 @@ impl Report {
     /// The report as a page that needs nothing else.
     pub fn to_html(&self) -> String {
         let mut page = HtmlReport::new(&format!("platter repro {}", self.name));
-        page.paragraph(self.summary);
+        page.paragraph(self.summary).paragraph(SHADES);
+        self.write_to(&mut page);
+        page.finish()
+    }
+
+    /// Everything but the title and the summary.
+    pub(super) fn write_to(&self, page: &mut HtmlReport) {
         for paragraph in &self.method {
             page.paragraph(paragraph);
         }
-        page.heading("Claims");
         for line in self.verdict().lines() {
             page.paragraph(line);
         }
-        page.table(&self.claims_table());
+        page.subheading("Claims").table(&self.claims_table());
         for claim in &self.claims {
             if let Some(reason) = &claim.reason {
                 page.paragraph(&format!("{}: {reason}", claim.id));
             }
         }
         for (title, table) in &self.tables {
-            page.heading(title).table(table);
+            page.subheading(title).table(table);
         }
         for chart in &self.charts {
             page.chart(chart, "");
         }
-        page.finish()
     }
 
     /// The report as one JSON object. Its keys are listed in `docs/command.md`.
@@ -87,7 +92,7 @@ impl Report {
         }
     }
 
-    fn claims_table(&self) -> Table {
+    pub(super) fn claims_table(&self) -> Table {
         let mut table = Table::new([
             Column::text("claim"),
             Column::text("kind"),
@@ -123,7 +128,29 @@ impl Report {
                 holds.to_owned(),
                 claim.says.to_owned(),
             ]);
+            table.shade(shade(claim));
         }
         table
+    }
+}
+
+/// What the backgrounds of rows mean.
+pub(super) const SHADES: &str = "Inputs and what follows from them are grey. Of the other claims the background shows how far \
+    our figure is from the published one: green within 15 %, yellow within 30 %, orange within a factor of 2, red beyond. A claim \
+    without a published figure is green if it holds and red if it does not.";
+
+fn shade(claim: &Claim) -> Shade {
+    let holds = match claim.holds() {
+        Some(true) => Shade::Good,
+        Some(false) => Shade::Bad,
+        None => Shade::None,
+    };
+    match (claim.kind, claim.factor()) {
+        (Kind::Input | Kind::Derived, _) => Shade::Dim,
+        (_, Some(factor)) if factor <= 1.15 => Shade::Good,
+        (_, Some(factor)) if factor <= 1.3 => Shade::Fair,
+        (_, Some(factor)) if factor <= 2.0 => Shade::Poor,
+        (_, Some(_)) => Shade::Bad,
+        (_, None) => holds,
     }
 }

@@ -33,6 +33,8 @@ th{background:var(--head);vertical-align:bottom;white-space:nowrap}
 .long{min-width:20em;max-width:48em}
 .unit{font-weight:400;color:var(--dim)}
 tr.rule td{border-top:2px solid var(--axis)}
+tr.dim td{color:var(--dim)}
+tr.good td{background:#2a9d3a26}tr.fair td{background:#c9b20026}tr.poor td{background:#e0801a33}tr.bad td{background:#d0302f40}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.15em 1em;margin:.8em 0;font-size:.9375em}
 dt{color:var(--dim)}
 dd{margin:0}

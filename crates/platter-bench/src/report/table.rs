@@ -55,8 +55,41 @@ pub struct Table {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TableRow {
-    Cells(Vec<String>),
+    Cells(Vec<String>, Shade),
     Rule,
+}
+
+/// The background of a row in a page. A terminal does not show it, so the cells have to say the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Shade {
+    /// None.
+    #[default]
+    None,
+    /// Of less weight than the other rows.
+    Dim,
+    /// As it should be.
+    Good,
+    /// Not far from that.
+    Fair,
+    /// Far from that.
+    Poor,
+    /// Wrong.
+    Bad,
+}
+
+impl Shade {
+    /// The class of the style sheet; empty for none.
+    fn class(self) -> &'static str {
+        match self {
+            Shade::None => "",
+            Shade::Dim => "dim",
+            Shade::Good => "good",
+            Shade::Fair => "fair",
+            Shade::Poor => "poor",
+            Shade::Bad => "bad",
+        }
+    }
 }
 
 impl Table {
@@ -71,7 +104,15 @@ impl Table {
         while self.columns.len() < cells.len() {
             self.columns.push(Column::text(""));
         }
-        self.rows.push(TableRow::Cells(cells));
+        self.rows.push(TableRow::Cells(cells, Shade::None));
+        self
+    }
+
+    /// Sets the background of the last row.
+    pub fn shade(&mut self, shade: Shade) -> &mut Self {
+        if let Some(TableRow::Cells(_, last)) = self.rows.last_mut() {
+            *last = shade;
+        }
         self
     }
 
@@ -132,7 +173,7 @@ impl Table {
     fn grid(&self) -> Grid {
         let cells = |row: &TableRow| match row {
             TableRow::Rule => None,
-            TableRow::Cells(cells) => {
+            TableRow::Cells(cells, _) => {
                 Some((0..self.columns.len()).map(|i| one_line(&self.cell(cells, i))).collect())
             }
         };
@@ -163,11 +204,18 @@ impl Table {
         out += "</tr></thead>\n<tbody>\n";
         let mut after_rule = false;
         for row in &self.rows {
-            let TableRow::Cells(cells) = row else {
+            let TableRow::Cells(cells, shade) = row else {
                 after_rule = true;
                 continue;
             };
-            out += if after_rule { "<tr class=\"rule\">" } else { "<tr>" };
+            let classes: Vec<&str> = [if after_rule { "rule" } else { "" }, shade.class()]
+                .into_iter()
+                .filter(|class| !class.is_empty())
+                .collect();
+            out += &match classes.is_empty() {
+                true => "<tr>".to_owned(),
+                false => format!("<tr class=\"{}\">", classes.join(" ")),
+            };
             after_rule = false;
             for (i, column) in self.columns.iter().enumerate() {
                 let text = self.cell(cells, i);
@@ -246,6 +294,16 @@ sum    -12352.6
         );
         assert!(html.contains("<tr><td>a &amp; b</td><td class=\"num\">1</td></tr>"));
         assert!(html.contains("<tr class=\"rule\"><td>&lt;/td&gt;</td>"));
+    }
+
+    #[test]
+    fn the_shade_of_a_row_is_in_the_page_only() {
+        let mut table = Table::new([Column::text("a")]);
+        table.row(["1"]).rule().row(["2"]).shade(Shade::Bad).row(["3"]).shade(Shade::Dim);
+        let html = table.to_html();
+        assert!(html.contains("<tr><td>1</td></tr>\n<tr class=\"rule bad\"><td>2"), "{html}");
+        assert!(html.contains("<tr class=\"dim\"><td>3"));
+        assert_eq!(table.to_text(true).matches('\x1b').count(), 2, "the heading only");
     }
 
     proptest! {

@@ -3,8 +3,11 @@
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context};
 use clap::Args;
-use platter_repro::{Experiment, Hooks, MAX_SCALE, Options, Report, ReproError, TABLE};
+use platter_repro::{Experiment, Hooks, MAX_SCALE, Options, Report, Reports, ReproError, TABLE};
 use std::path::{Path, PathBuf};
+
+/// The name that stands for all experiments.
+const ALL: &str = "all";
 
 /// Default divisor of published sizes.
 const SCALE: u64 = 4;
@@ -13,7 +16,7 @@ const SCALE: u64 = 4;
 #[derive(Args, Debug)]
 #[command(after_help = after_help())]
 pub(crate) struct Repro {
-    /// The experiment
+    /// The experiment, or `all` for one report of all of them
     #[arg(value_name = "NAME", value_parser = parse_name)]
     name: &'static str,
     /// Use the published sizes and times
@@ -34,7 +37,10 @@ pub(crate) struct Repro {
 }
 
 fn parse_name(name: &str) -> Result<&'static str, String> {
-    let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
+    if name == ALL {
+        return Ok(ALL);
+    }
+    let known = || TABLE.iter().map(|row| row.name).chain([ALL]).collect::<Vec<_>>().join(", ");
     let row = platter_repro::by_name(name);
     row.map(|row| row.name).ok_or_else(|| format!("unknown experiment; expected one of: {}", known()))
 }
@@ -42,8 +48,8 @@ fn parse_name(name: &str) -> Result<&'static str, String> {
 /// The experiments, from their table.
 fn after_help() -> String {
     let mut help = String::from(
-        "Experiments; docs/schedulers.md, docs/chunked.md, docs/repro-readahead.md and docs/ordered-tags.md explain the\n\
-         claims:\n",
+        "Experiments; docs/schedulers.md, docs/chunked.md, docs/repro-readahead.md, docs/ordered-tags.md and docs/truth.md\n\
+         explain the claims:\n",
     );
     for row in TABLE {
         help += &format!("  {:12} {}\n", row.name, row.summary);
@@ -51,36 +57,50 @@ fn after_help() -> String {
     help + "\nExamples:\n  platter repro schedulers\n  platter repro schedulers --json --scale 64\n  \
             platter repro schedulers --full --report schedulers.html\n  \
             platter repro staelin2002 --report staelin2002.html\n  \
-            platter repro sysbench2004\n  platter repro readahead --json\n  platter repro ordered\n\n\
+            platter repro sysbench2004\n  platter repro readahead --json\n  platter repro ordered\n  \
+            platter repro all --report all.html\n\n\
             A claim that does not hold in the model is reported; it does not change the exit status."
 }
 
 impl Repro {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        // The parser has checked the name.
-        let Some(experiment) = platter_repro::by_name(self.name) else { return Ok(()) };
         // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;
         }
+        let Some(experiment) = platter_repro::by_name(self.name) else {
+            let reports = self.reproduce_all(context)?;
+            self.write(|| reports.to_html())?;
+            return match context.json {
+                true => context.print_json(&reports.to_json()),
+                false => context.print(&reports.to_text(context.terminal)),
+            };
+        };
         let report = self.reproduce(context, experiment)?;
-        if let Some(path) = &self.report {
-            std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))?;
-        }
+        self.write(|| report.to_html())?;
         match context.json {
             true => context.print_json(&report.to_json()),
             false => context.print(&report.to_text(context.terminal)),
         }
     }
 
-    fn reproduce(&self, context: &Context, experiment: &Experiment) -> Result<Report, CliError> {
+    /// Writes the page, if one is wanted.
+    fn write(&self, page: impl FnOnce() -> String) -> Result<(), CliError> {
+        let Some(path) = &self.report else { return Ok(()) };
+        std::fs::write(path, page()).map_err(|error| cannot_write(path, &error))
+    }
+
+    fn options(&self) -> Options {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        let options = Options {
+        Options {
             scale: if self.full { 1 } else { self.scale },
             threads: self.threads.unwrap_or_else(processors),
             seed: self.seed,
-        };
+        }
+    }
+
+    fn reproduce(&self, context: &Context, experiment: &Experiment) -> Result<Report, CliError> {
         let mut progress = Progress::new(context.progress);
         let mut show = |state: platter_repro::Progress| {
             if progress.is_due() {
@@ -88,10 +108,32 @@ impl Repro {
             }
         };
         let hooks = Hooks { cancel: context.interrupted, progress: &mut show };
-        (experiment.run)(&options, hooks).map_err(|error| match error {
-            ReproError::Interrupted => context.interruption(error.to_string()),
-            error => CliError::failed(error.to_string()),
-        })
+        (experiment.run)(&self.options(), hooks).map_err(|error| failed(context, error))
+    }
+
+    fn reproduce_all(&self, context: &Context) -> Result<Reports, CliError> {
+        let mut progress = Progress::new(context.progress);
+        let mut show = |experiment: &Experiment, state: platter_repro::Progress| {
+            if progress.is_due() {
+                let number = TABLE.iter().take_while(|row| row.name != experiment.name).count() + 1;
+                progress.show(&format!(
+                    "{} ({number} of {}): {} of {} simulations",
+                    experiment.name,
+                    TABLE.len(),
+                    state.done,
+                    state.total
+                ));
+            }
+        };
+        platter_repro::all(&self.options(), context.interrupted, &mut show)
+            .map_err(|error| failed(context, error))
+    }
+}
+
+fn failed(context: &Context, error: ReproError) -> CliError {
+    match error {
+        ReproError::Interrupted => context.interruption(error.to_string()),
+        error => CliError::failed(error.to_string()),
     }
 }
 

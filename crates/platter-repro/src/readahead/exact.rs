@@ -10,7 +10,7 @@ use platter_cache::readahead::Settings;
 use std::collections::BTreeSet;
 
 const THREAD: (&str, &str) =
-    ("Random file I/O regressions in 2.6, KernelTrap, 2004", "R. Pai, 3 May 2004, example");
+    ("Random file I/O regressions in 2.6, KernelTrap, 4 May 2004", "R. Pai, 3 May 2004, example");
 const RULES: (&str, &str) =
     ("Linux, mm/readahead.c and mm/filemap.c", "the rules of that kernel, taken through by hand");
 
