@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::frames::Frames;
 use super::task::{Spare, Task};
 use super::tuning::Tuning;
-use crate::sync::{Mutex, MutexGuard, lock_unbroken};
+use crate::sync::{Mutex, lock_unbroken};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::driver::Geometry;
@@ -13,7 +13,7 @@ use platter_block::time::Time;
 use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::host::PATIENCE;
 use platter_stack::kit::lanes::LaneEntry;
-use platter_stack::kit::{Board, Host, Turns};
+use platter_stack::kit::{Board, EngineLock, Host, Turns};
 use platter_stack::reports::Reports;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,9 +67,9 @@ impl Shared {
 impl Host for Shared {
     type Engine = Engine;
 
-    fn engine(&self) -> Result<MutexGuard<'_, Engine>, Fault> {
+    fn engine(&self) -> Result<EngineLock<'_, Engine>, Fault> {
         if let Some(engine) = lock_unbroken(&self.engine) {
-            return Ok(engine);
+            return Ok(EngineLock::new(engine));
         }
         if !self.broken.swap(true, Ordering::SeqCst) {
             // Cached pages can no longer be trusted.

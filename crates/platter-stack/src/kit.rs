@@ -43,7 +43,7 @@ pub use copies::{COPIES_BYTES, read_copies, write_copies};
 pub use copy::{CopyError, Run};
 pub use device::Stateful;
 pub use frame::Frame;
-pub use host::{Host, Turns};
+pub use host::{EngineLock, Host, Turns};
 pub use host_lane::{HostLane, LaneBase, LaneTasks};
 pub use ios::IoTable;
 pub use lanes::{Lanes, Line};

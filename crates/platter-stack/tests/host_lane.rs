@@ -7,8 +7,8 @@ use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_stack::barrier_gate::BarrierGate;
-use platter_stack::kit::{Board, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Turns};
-use platter_stack::sync::{Mutex, MutexGuard, lock_unbroken};
+use platter_stack::kit::{Board, EngineLock, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Turns};
+use platter_stack::sync::{Mutex, lock_unbroken};
 use std::sync::Arc;
 
 /// A layer whose bios each take a number of turns.
@@ -18,6 +18,7 @@ struct Steps {
     turns: u32,
     /// Lanes that were removed.
     left: Vec<u32>,
+    panics: bool,
 }
 
 impl Turns for Steps {
@@ -33,6 +34,7 @@ impl Turns for Steps {
         each(self.own.as_ref());
     }
     fn outlook(&self, _now: Time) -> Outlook {
+        assert!(!self.panics, "the outlook panics");
         Outlook::default()
     }
     fn is_out(&self) -> bool {
@@ -60,8 +62,8 @@ struct Shared {
 impl Host for Shared {
     type Engine = Steps;
 
-    fn engine(&self) -> Result<MutexGuard<'_, Steps>, Fault> {
-        lock_unbroken(&self.engine).ok_or(Fault::new(Kind::Broken, Stage::Layer))
+    fn engine(&self) -> Result<EngineLock<'_, Steps>, Fault> {
+        lock_unbroken(&self.engine).map(EngineLock::new).ok_or(Fault::new(Kind::Broken, Stage::Layer))
     }
     fn board(&self) -> &Board {
         &self.board
@@ -133,7 +135,9 @@ impl LaneTasks for Bios {
             self.over.push(bio);
         }
     }
-    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {}
+    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {
+        assert!(!self.panics, "a cancel panics");
+    }
     fn end(&mut self, base: &mut LaneBase<Shared>) {
         if let Ok(mut engine) = base.host.engine() {
             engine.lanes.leave(base.number);
@@ -144,7 +148,7 @@ impl LaneTasks for Bios {
 
 fn host(device: &Arc<dyn Backend>) -> Arc<Shared> {
     let own = device.open_lane(LaneUse::Shared).unwrap();
-    let steps = Steps { lanes: Lanes::default(), own, turns: 0, left: Vec::new() };
+    let steps = Steps { lanes: Lanes::default(), own, turns: 0, left: Vec::new(), panics: false };
     Arc::new(Shared { engine: Mutex::new(steps), board: Board::default() })
 }
 
@@ -210,28 +214,45 @@ fn a_broken_layer_fails_what_it_is_given() {
     assert!(lane.is_idle());
 }
 
-/// A lane that sleeps would never learn of the panic of another.
+/// A lane that sleeps would never learn of the panic of another, whatever that was about to do with the lock.
 #[test]
-fn a_turn_that_panics_wakes_the_other_lanes() {
-    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
-    let host = host(&device);
-    let mut waiting = open(&host, &device, Bios { waits: true, ..Bios::default() });
-    let mut faulty = open(&host, &device, Bios { panics: true, ..Bios::default() });
-    waiting.submit(Time(0), read(0));
-    waiting.run(Time(0));
-    // The first turn of a lane may ask for another one.
-    waiting.run(Time(0));
-    assert!(!waiting.has_done() && waiting.next_wakeup().is_none());
-    faulty.submit(Time(0), read(4096));
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faulty.run(Time(0))));
-    assert!(panicked.is_err());
-    assert_eq!(waiting.next_wakeup(), Some(Time(0)));
-    for lane in [&mut waiting, &mut faulty] {
-        lane.run(Time(0));
-        let mut done = Vec::new();
-        lane.take_done(&mut done);
-        assert_eq!(done.len(), 1);
-        assert_eq!(done[0].status().unwrap_err().kind, Kind::Broken);
-        assert!(lane.is_idle());
+fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
+    let panics: [fn(&mut HostLane<Bios>, &Shared); 4] = [
+        |faulty, _| {
+            faulty.submit(Time(0), read(4096));
+            faulty.run(Time(0));
+        },
+        |faulty, _| faulty.cancel(Time(0), 7),
+        |faulty, host| {
+            host.engine().unwrap().panics = true;
+            faulty.sleep(Time(0), Some(Span(0)), &[]);
+        },
+        |_, host| {
+            let _engine = host.engine().unwrap();
+            panic!("the lock is held");
+        },
+    ];
+    for (nth, panics) in panics.into_iter().enumerate() {
+        let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+        let host = host(&device);
+        let mut waiting = open(&host, &device, Bios { waits: true, ..Bios::default() });
+        let mut faulty = open(&host, &device, Bios { panics: true, ..Bios::default() });
+        waiting.submit(Time(0), read(0));
+        waiting.run(Time(0));
+        // The first turn of a lane may ask for another one.
+        waiting.run(Time(0));
+        assert!(!waiting.has_done() && waiting.next_wakeup().is_none());
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics(&mut faulty, &host)));
+        assert!(panicked.is_err(), "{nth}");
+        assert_eq!(waiting.next_wakeup(), Some(Time(0)), "{nth}");
+        let failed = |lane: &mut HostLane<Bios>| {
+            let mut done = Vec::new();
+            lane.run(Time(0));
+            lane.take_done(&mut done);
+            assert!(lane.is_idle(), "{nth}");
+            done.iter().map(|bio| bio.status().unwrap_err().kind).collect::<Vec<_>>()
+        };
+        assert_eq!(failed(&mut waiting), [Kind::Broken], "{nth}");
+        assert_eq!(failed(&mut faulty).len(), usize::from(nth == 0));
     }
 }

@@ -73,7 +73,7 @@ impl Layer for Faulty {
         Some((0, pos, u64::MAX))
     }
     fn status(&self, _port: usize) -> Vec<Item> {
-        Vec::new()
+        vec![Item::text("flushes", self.flushes.load(Ordering::SeqCst).to_string(), "flushes that came")]
     }
 }
 
@@ -131,8 +131,12 @@ fn turn(channel: &mut Channel, pages: &[u64]) -> Vec<(u64, Outcome, bool)> {
     results(done)
 }
 
-/// Nothing of a layer that has panicked begins any more.
+/// Nothing of a layer that has panicked begins any more, and its status and facts say why.
 fn refuses(rig: &Rig, cause: &str) {
+    let status = rig.device.backend().managed().unwrap().status();
+    let failure = status.iter().find(|item| item.name == "layer failure").map(Item::fact);
+    assert_eq!(failure, Some(("layer failure", cause.to_owned())));
+    assert!(rig.device.facts().contains(&("layer failure", cause.to_owned())));
     for result in [
         rig.device.write_at(&[1; 512], 0),
         rig.device.read_at(&mut [0; 512], IS_ROUTED * PAGE),

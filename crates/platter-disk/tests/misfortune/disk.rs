@@ -14,9 +14,9 @@ use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_elevators::by_name;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
 
 pub(crate) const SIZE: u64 = 1 << 20;
 
@@ -76,8 +76,6 @@ pub(crate) struct Options {
     pub(crate) visible: bool,
     /// Channels hold bios back until they are polled.
     pub(crate) caller_plug: bool,
-    /// Whether a thread that waits in a channel's driver sleeps until the disk has completed something.
-    pub(crate) blocks: bool,
 }
 
 impl Default for Options {
@@ -89,7 +87,6 @@ impl Default for Options {
             simulated: true,
             visible: false,
             caller_plug: true,
-            blocks: false,
         }
     }
 }
@@ -99,7 +96,15 @@ pub(crate) struct Disk {
     changed: Condvar,
     clock: Arc<VirtualClock>,
     visible: bool,
-    blocks: bool,
+}
+
+thread_local! {
+    static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
+}
+
+/// When this thread next waits in a channel's driver, it sleeps as long as this function runs.
+pub(crate) fn meanwhile(what: impl FnOnce() + 'static) {
+    MEANWHILE.set(Some(Box::new(what)));
 }
 
 impl Disk {
@@ -110,7 +115,6 @@ impl Disk {
             changed: Condvar::new(),
             clock: Arc::new(VirtualClock::new()),
             visible: options.visible,
-            blocks: options.blocks,
         });
         disk.clock.advance_to(Time(1024));
         let channels = Arc::clone(&disk);
@@ -314,10 +318,8 @@ impl Driver for Port {
         done.append(&mut self.wire.done.lock().unwrap());
     }
 
-    fn wait(&mut self, _now: Time, timeout: Option<Span>) {
-        let longest = timeout.map_or(Duration::MAX, |span| Duration::from_nanos(span.0));
-        let is_idle = |_: &mut State| self.disk.blocks && self.wire.done.lock().unwrap().is_empty();
-        drop(self.disk.changed.wait_timeout_while(self.disk.state(), longest, is_idle).unwrap());
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {
+        MEANWHILE.take().into_iter().for_each(|what| what());
     }
 
     fn next_event(&self) -> Option<Time> {

@@ -1,6 +1,6 @@
 //! Ranges in doubt on all lanes of a device.
 
-use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
+use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, meanwhile, read, write};
 use platter_block::bio::Flags;
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
@@ -113,30 +113,32 @@ fn lanes_that_are_all_run_again_after_long_are_not_stalled() {
 /// The owner of a lane sleeps until the disk has something for it, so it need not be run for the doubt to end.
 #[test]
 fn a_lane_whose_owner_waits_for_its_disk_is_not_stalled() {
-    let timeout = Span::from_millis(200);
-    let queue = Settings { timeout: None, plug: None, barrier_timeout: timeout, ..Settings::default() };
-    let (disk, device) = Disk::open(Options { queue, simulated: false, blocks: true, ..Options::default() });
-    let lane = device.clone();
-    let (tell, told) = std::sync::mpsc::channel();
-    let owner = std::thread::spawn(move || {
-        let mut lane = Lane::open(&lane);
-        lane.send(read(65536, 2));
-        let mut late = write(0, 1, 1, Flags::NONE);
-        late.set_deadline(Some(lane.channel.now() + Span::from_millis(1)));
-        lane.send(late);
-        while !lane.is_done(1) {
-            lane.poll();
+    let queue = Settings { timeout: None, plug: None, depth: 8, ..Settings::default() };
+    let (disk, device) = Disk::open(Options { queue, ..Options::default() });
+    let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
+    // Before there is a doubt, so that the lane's own driver has it.
+    one.send(read(65536, 2));
+    let mut late = write(0, 1, 1, Flags::NONE);
+    late.set_deadline(Some(disk.now() + SECOND));
+    one.send(late);
+    disk.pass(SECOND);
+    one.poll();
+    assert_eq!(one.kind(1), Some(Kind::TimedOut));
+    let others = Arc::clone(&disk);
+    meanwhile(move || {
+        let mut overlaps = write(0, 2, 3, Flags::NONE);
+        overlaps.set_deadline(Some(others.now() + Span(80 * SECOND.0)));
+        two.send(overlaps);
+        for _ in 0..4 {
+            assert!(!two.is_done(3), "it waits for the doubt to end");
+            others.pass(Span(20 * SECOND.0));
+            two.poll();
         }
-        tell.send(()).unwrap();
-        lane.wait();
-        lane.kind(2)
+        assert_eq!(two.kind(3), Some(Kind::InDoubt));
+        others.finish_all();
     });
-    told.recv().unwrap();
-    let options = IoOptions::timeout(Span(2 * timeout.0 + timeout.0 / 2));
-    let error = device.write_at_with(&[2; 4096], 0, options).unwrap_err();
-    assert_eq!(error.fault.kind, Kind::InDoubt, "{error}");
-    disk.finish_all();
-    assert_eq!(owner.join().unwrap(), None);
+    one.wait();
+    assert_eq!((one.kind(2), disk.byte(0)), (None, 1));
 }
 
 /// The data of the first write arrives late, and data written after it was given up stays.

@@ -143,7 +143,9 @@ impl<L: Layer> Stateful<L> {
 
 impl<L: Layer> Managed for Stateful<L> {
     fn status(&self) -> Vec<Item> {
-        self.frame.layer.status(self.port)
+        let help = "what the panic of the layer said, since which its I/O fails";
+        let failure = self.frame.panic().map(|cause| Item::text("layer failure", cause.to_owned(), help));
+        failure.into_iter().chain(self.frame.layer.status(self.port)).collect()
     }
 
     fn params(&self) -> Vec<(Param, i64)> {

@@ -3,10 +3,10 @@
 use super::board::Board;
 use super::core::Below;
 use super::engine::{BROKEN, Engine};
-use super::host::{Host, PATIENCE};
+use super::host::{EngineLock, Host, PATIENCE};
 use super::layer::Layer;
 use crate::LayerError;
-use crate::sync::{Mutex, MutexGuard, lock, lock_unbroken};
+use crate::sync::{Mutex, lock, lock_unbroken};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
@@ -135,8 +135,8 @@ impl<L: Layer> Frame<L> {
 impl<L: Layer> Host for Frame<L> {
     type Engine = Engine<L>;
 
-    fn engine(&self) -> Result<MutexGuard<'_, Engine<L>>, Fault> {
-        lock_unbroken(&self.engine).ok_or_else(|| self.break_off())
+    fn engine(&self) -> Result<EngineLock<'_, Engine<L>>, Fault> {
+        lock_unbroken(&self.engine).map(EngineLock::new).ok_or_else(|| self.break_off())
     }
 
     fn board(&self) -> &Board {

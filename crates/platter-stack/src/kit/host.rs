@@ -6,6 +6,7 @@ use crate::sync::MutexGuard;
 use platter_block::fault::Fault;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 /// How long a lane or a layer that is dropped waits for devices that complete nothing.
@@ -56,6 +57,38 @@ pub trait Turns: Send {
     fn wait(&mut self, now: Time, timeout: Option<Span>);
 }
 
+/// The lock on the state of a layer. A panic while it is held breaks the state: all lanes are woken, to fail their bios.
+pub struct EngineLock<'a, E: Turns>(MutexGuard<'a, E>);
+
+impl<'a, E: Turns> EngineLock<'a, E> {
+    /// From the guard of the lock, which has just been taken.
+    pub fn new(guard: MutexGuard<'a, E>) -> EngineLock<'a, E> {
+        EngineLock(guard)
+    }
+}
+
+impl<E: Turns> Deref for EngineLock<'_, E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        &self.0
+    }
+}
+
+impl<E: Turns> DerefMut for EngineLock<'_, E> {
+    fn deref_mut(&mut self) -> &mut E {
+        &mut self.0
+    }
+}
+
+impl<E: Turns> Drop for EngineLock<'_, E> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lanes().kick_all();
+        }
+    }
+}
+
 /// What the lanes of a layer share.
 pub trait Host: Send + Sync + 'static {
     /// The state behind the lock.
@@ -65,7 +98,7 @@ pub trait Host: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`Kind::Broken`](platter_block::fault::Kind::Broken) after a panic.
-    fn engine(&self) -> Result<MutexGuard<'_, Self::Engine>, Fault>;
+    fn engine(&self) -> Result<EngineLock<'_, Self::Engine>, Fault>;
 
     /// What is published of the state.
     fn board(&self) -> &Board;

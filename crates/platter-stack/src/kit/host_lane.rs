@@ -7,7 +7,6 @@
 use super::host::{Host, Turns};
 use super::lanes::LaneEntry;
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
-use crate::sync::MutexGuard;
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Geometry;
@@ -204,11 +203,11 @@ impl<T: LaneTasks> HostLane<T> {
     /// Runs a turn of the engine. Returns whether another one may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let host = Arc::clone(&self.base.host);
-        let mut alarm = match host.engine() {
-            Ok(engine) => Alarm(engine),
+        let mut held = match host.engine() {
+            Ok(held) => held,
             Err(fault) => return self.fail_all(fault),
         };
-        let engine = &mut *alarm.0;
+        let engine = &mut *held;
         engine.enter();
         engine.lanes_mut().awake(self.base.number);
         let more = self.tasks.turn(now, &mut self.base, engine);
@@ -216,7 +215,7 @@ impl<T: LaneTasks> HostLane<T> {
             self.unlist(engine);
         }
         host.leave(now, engine);
-        drop(alarm);
+        drop(held);
         self.tasks.after_turn(&self.base);
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
@@ -442,17 +441,6 @@ impl<T: LaneTasks> Lane for HostLane<T> {
 impl<T: LaneTasks> Drop for HostLane<T> {
     fn drop(&mut self) {
         self.tasks.end(&mut self.base);
-    }
-}
-
-/// The lock during a turn. A panic breaks the state: the other lanes are woken, to fail their bios.
-struct Alarm<'a, E: Turns>(MutexGuard<'a, E>);
-
-impl<E: Turns> Drop for Alarm<'_, E> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.lanes().kick_all();
-        }
     }
 }
 
