@@ -12,7 +12,8 @@
 //!
 //! **Barriers that fail.** A barrier fails with [`Kind::LaneStalled`] if for [`BARRIER_TIMEOUT`] no other
 //! barrier has ended before it. Its own lane may detect that, or a lane that holds bios behind it; so a lane
-//! that is not run stops the others for no longer than that. A barrier also fails when its deadline passes,
+//! that is not run stops the others for no longer than that. A lane that was not run itself at the end of that time
+//! waits a second more: the lanes of a program that was stopped are run one after the other. A barrier also fails when its deadline passes,
 //! or when the device could not carry it out because an I/O timed out. All bios that are held behind it,
 //! including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
 //! over, and each lane finds the range of epochs that failed in its seat (`Seat::failed`) before it starts
@@ -32,6 +33,10 @@ pub const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
 /// How long a barrier may wait for bios of other lanes, and bios for a barrier.
 pub const BARRIER_TIMEOUT: Span = Span::from_secs(30);
+
+/// How much longer it waits if its lane was not run at the end of that time: all lanes of a program that was stopped are run one
+/// after the other.
+const GRACE: Span = Span::from_secs(1);
 
 /// Published by a lane that has no bios.
 const NOTHING: u64 = u64::MAX;
@@ -196,8 +201,19 @@ pub struct Door {
     barrier: Option<u64>,
     /// Whether the lane has published an epoch in its cell.
     open: bool,
-    /// The number of barriers over, and the time, when the first held bio began to wait for another lane.
-    waits: Option<(u64, Time)>,
+    /// The first held bio waits for another lane.
+    waits: Option<Wait>,
+}
+
+/// A wait for another lane.
+#[derive(Clone, Copy)]
+struct Wait {
+    /// The number of barriers that were over when it began.
+    over: u64,
+    /// When the next one fails.
+    until: Time,
+    /// That is later than [`BARRIER_TIMEOUT`], because the lane was not run then.
+    is_longer: bool,
 }
 
 impl Door {
@@ -375,8 +391,10 @@ impl Door {
             return;
         }
         match self.waits {
-            Some((then, since)) if then == over => {
-                if now.since(since) >= BARRIER_TIMEOUT {
+            Some(wait) if wait.over == over => {
+                if now >= wait.until && now.since(wait.until) > GRACE && !wait.is_longer {
+                    self.waits = Some(Wait { over, until: now + GRACE, is_longer: true });
+                } else if now >= wait.until {
                     self.waits = None;
                     let blame = |lanes: &Lanes| {
                         Some(format!(
@@ -389,7 +407,7 @@ impl Door {
                     self.collect_failed();
                 }
             }
-            _ => self.waits = Some((over, now)),
+            _ => self.waits = Some(Wait { over, until: now + BARRIER_TIMEOUT, is_longer: false }),
         }
     }
 
@@ -434,7 +452,7 @@ impl Door {
     /// When held bios must be checked even if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
         let deadline = self.held.iter().filter_map(|(_, bio)| bio.deadline()).min();
-        Time::earliest(deadline, self.waits.map(|(_, since)| since + BARRIER_TIMEOUT))
+        Time::earliest(deadline, self.waits.map(|wait| wait.until))
     }
 
     /// Counts completions of bios that have started.

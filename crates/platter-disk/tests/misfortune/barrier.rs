@@ -47,6 +47,32 @@ fn a_barrier_fails_in_bounded_time_and_says_which_lane_it_waited_for() {
     }
 }
 
+/// The lanes of a program that was stopped as a whole are run again one after the other.
+#[test]
+fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
+    for is_run in [true, false] {
+        let (disk, device, mut one) = neglected("none", false);
+        let mut two = Lane::open(&device);
+        two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+        disk.finish(0);
+        disk.pass(Span::from_secs(3600));
+        two.poll();
+        assert!(!two.is_done(2), "the first lane has had no chance to run");
+        let next = two.channel.next_wakeup().expect("its wait is bounded");
+        assert_eq!(next.since(disk.now()), Span::from_secs(1));
+        match is_run {
+            true => one.poll(),
+            false => disk.pass(Span::from_secs(1)),
+        }
+        for _ in 0..3 {
+            two.poll();
+            disk.finish_all();
+        }
+        two.poll();
+        assert_eq!(two.kind(2), (!is_run).then_some(Kind::LaneStalled));
+    }
+}
+
 #[test]
 fn a_barrier_goes_ahead_when_the_disk_is_seen_to_have_completed_everything() {
     for elevator in ELEVATORS {

@@ -172,6 +172,34 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     });
 }
 
+/// A program was stopped as a whole: its lanes are run again one after the other.
+#[test]
+fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
+    const HOUR: u64 = 3600 * 1_000_000_000;
+    for is_run in [true, false] {
+        loom::model(move || {
+            let gate = Arc::new(BarrierGate::default());
+            let [mut one, mut two] = [(); 2].map(|()| Door::new(&gate, None));
+            assert!(one.pass(1));
+            two.place(write(1, Flags::HARD_BARRIER));
+            for now in [0, HOUR] {
+                assert!(tokens(&mut two).is_empty());
+                two.expire(Time(now));
+                assert_eq!(failed(&mut two), []);
+            }
+            let next = Time(HOUR + 1_000_000_000);
+            assert_eq!(two.next_wakeup(), Some(next));
+            if is_run {
+                one.complete(1);
+                assert_eq!(tokens(&mut two), [1]);
+            } else {
+                two.expire(next);
+                assert_eq!(failed(&mut two), [(1, Kind::LaneStalled)]);
+            }
+        });
+    }
+}
+
 /// The lane that sent the barrier is not run: bios of other lanes behind it fail in the end, and then the
 /// barrier does.
 #[test]

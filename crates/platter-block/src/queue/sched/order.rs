@@ -57,6 +57,8 @@ pub(super) struct Order {
     /// A hard barrier that waits for the queue to drain, and the time since when it does.
     pub(super) barrier: Option<Bio>,
     pub(super) barrier_since: Time,
+    /// Until when it waits instead, because nothing was run when its time was over.
+    pub(super) barrier_until: Option<Time>,
     /// The waiting barrier must drain: the device has aborted it as an ordered tag.
     pub(super) by_drain: bool,
     /// The barrier that the device has as an ordered tag.
@@ -201,7 +203,9 @@ impl SchedQueue {
         let waits = self.order.barrier.is_some()
             && self.order.waits_for_outside()
             && !defect::is_on(Defect::BarrierNeverFails);
-        waits.then(|| self.order.barrier_since + self.settings.barrier_timeout)
+        let until =
+            || self.order.barrier_until.unwrap_or(self.order.barrier_since + self.settings.barrier_timeout);
+        waits.then(until)
     }
 
     /// Number of barriers that failed because other queues of the device did not become idle.
@@ -251,7 +255,8 @@ impl SchedQueue {
         let only_places = flags.contains(Flags::SOFT_BARRIER) && !closes;
         if closes || (only_places && self.order.outside == Rest::Waits) {
             (self.order.barrier, self.order.barrier_since) = (Some(bio), now);
-            (self.order.only_places, self.order.by_drain) = (only_places, false);
+            (self.order.only_places, self.order.by_drain, self.order.barrier_until) =
+                (only_places, false, None);
             self.attention = true;
             self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);

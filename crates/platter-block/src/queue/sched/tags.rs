@@ -239,6 +239,7 @@ impl SchedQueue {
             let Some(bio) = self.families.recall(at) else { return };
             self.counters.barriers_redone.add(1);
             (self.order.barrier, self.order.barrier_since, self.order.by_drain) = (Some(bio), now, true);
+            self.order.barrier_until = None;
             if self.doubts.exist() {
                 return self.fail_barrier(now, Kind::InDoubt);
             }

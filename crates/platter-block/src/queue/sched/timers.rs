@@ -10,8 +10,11 @@ use crate::bio::{Bio, Flags};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage};
 use crate::queue::pause::NEVER;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::trace::{Action, Event};
+
+/// How much longer a barrier waits if the queue was not run at the end of its time.
+const GRACE: Span = Span::from_secs(1);
 
 impl SchedQueue {
     /// When the queue wants [`SchedQueue::tick`] to be called even if nothing happens.
@@ -43,8 +46,12 @@ impl SchedQueue {
             self.paused.end(now, &mut self.retries);
             self.note_held();
         }
-        if self.barrier_deadline().is_some_and(|at| now >= at) {
-            self.fail_barrier(now, Kind::LaneStalled);
+        if let Some(at) = self.barrier_deadline().filter(|&at| now >= at) {
+            // A whole program that was stopped runs its lanes one after the other: the others get the chance to.
+            match self.order.barrier_until {
+                None if now.since(at) > GRACE => self.order.barrier_until = Some(now + GRACE),
+                _ => self.fail_barrier(now, Kind::LaneStalled),
+            }
         }
         if self.is_idle() {
             // The deadline was that of a bio that left in time. The alarm is no longer set for it, so the next bio
