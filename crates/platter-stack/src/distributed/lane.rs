@@ -56,6 +56,15 @@ pub(super) struct DistributedLane<M> {
     handles: Vec<i32>,
 }
 
+/// Maps a bio that a member has completed back to the device.
+#[inline]
+fn restore(map: &impl Map, member: usize, bio: &mut Bio) {
+    if bio.op() != Op::Flush {
+        let done = bio.done();
+        bio.remap(map.whence(member, bio.pos() - done) + done);
+    }
+}
+
 impl<M: Map> DistributedLane<M> {
     pub(super) fn open(device: &Distributed<M>, lane_use: LaneUse) -> Result<DistributedLane<M>, Error> {
         let open = |member: &Arc<dyn Backend>| {
@@ -97,8 +106,16 @@ impl<M: Map> DistributedLane<M> {
         if self.plug.is_empty() {
             return;
         }
+        let passes = !self.ordered && self.door.pass(self.plug.len());
+        // At depth 1 the loop below would cost as much as the start itself.
+        if passes
+            && self.plug.len() == 1
+            && let Some(bio) = self.plug.pop()
+        {
+            return self.start(now, bio);
+        }
         let mut plug = std::mem::take(&mut self.plug);
-        if !self.ordered && self.door.pass(plug.len()) {
+        if passes {
             for bio in plug.drain(..) {
                 self.start(now, bio);
             }
@@ -242,15 +259,6 @@ impl<M: Map> DistributedLane<M> {
         self.done.push(bio);
     }
 
-    /// Maps a bio that a member has completed back to the device.
-    #[inline]
-    fn restore(&self, member: usize, bio: &mut Bio) {
-        if bio.op() != Op::Flush {
-            let done = bio.done();
-            bio.remap(self.map.whence(member, bio.pos() - done) + done);
-        }
-    }
-
     /// Takes the completions of a member.
     #[inline]
     fn collect(&mut self, now: Time, at: usize) {
@@ -261,9 +269,8 @@ impl<M: Map> DistributedLane<M> {
         if self.parts.out > 0 {
             return self.collect_mixed(now, at, first);
         }
-        let mut done = std::mem::take(&mut self.done);
-        done[first..].iter_mut().for_each(|bio| self.restore(at, bio));
-        self.done = done;
+        let map = &*self.map;
+        self.done[first..].iter_mut().for_each(|bio| restore(map, at, bio));
         self.door.complete(count);
     }
 
@@ -277,7 +284,7 @@ impl<M: Map> DistributedLane<M> {
                 let turn = self.parts.came_back(bio, |pos| map.whence(at, pos));
                 self.take_turn(now, turn);
             } else {
-                self.restore(at, &mut bio);
+                restore(&*self.map, at, &mut bio);
                 self.over(bio, false);
             }
         }
