@@ -1,5 +1,6 @@
 //! All experiments in one report: a chapter for each document.
 
+use crate::published::{self, Shown};
 use crate::report::SHADES;
 use crate::{Claim, Experiment, Hooks, Kind, Options, Progress, Report, ReproError, TABLE, Tally};
 use platter_bench::report::{Column, HtmlReport, Table, Terminal};
@@ -122,6 +123,28 @@ impl Reports {
         )
     }
 
+    /// How many published numbers have a claim, and why the others have none, as sentences.
+    fn missing(&self) -> Vec<String> {
+        let mut reasons: Vec<(&str, &str, usize)> = Vec::new();
+        let mut shown = 0;
+        for figure in published::figures() {
+            let Shown::Not(why) = figure.shown else {
+                shown += 1;
+                continue;
+            };
+            match reasons.iter_mut().find(|reason| (reason.0, reason.1) == (figure.document, why)) {
+                Some(reason) => reason.2 += 1,
+                None => reasons.push((figure.document, why, 1)),
+            }
+        }
+        let all = published::figures().count();
+        let first = format!("{shown} of {all} published numbers are in these claims.");
+        let rest = reasons
+            .iter()
+            .map(|(document, why, count)| format!("Not reproduced: {count} of {document}: {why}."));
+        [first].into_iter().chain(rest).collect()
+    }
+
     /// All claims as text, a chapter for each document, and the totals.
     pub fn to_text(&self, terminal: impl Into<Terminal>) -> String {
         let terminal = terminal.into();
@@ -139,7 +162,9 @@ impl Reports {
             out.push('\n');
         }
         out += &format!("{}\n{}\n", terminal.heading("Predictions"), self.totals_table().to_text(terminal));
-        out + &terminal.paragraph(&self.others(), 0)
+        out += &terminal.paragraph(&self.others(), 0);
+        self.missing().iter().for_each(|line| out += &terminal.paragraph(line, 0));
+        out
     }
 
     /// All reports as one page that needs nothing else.
@@ -149,6 +174,7 @@ impl Reports {
         page.paragraph(&self.sizes());
         page.paragraph(SHADES);
         page.heading("Predictions").table(&self.totals_table()).paragraph(&self.others());
+        self.missing().iter().for_each(|line| _ = page.paragraph(line));
         for name in self.documents() {
             page.heading(name);
             for report in self.chapter(name) {
@@ -173,8 +199,19 @@ impl Reports {
             .iter()
             .map(|report| json!({ "experiment": report.name, "document": document(report), "notes": report.method }))
             .collect();
+        let missing = published::figures().filter_map(|figure| match figure.shown {
+            Shown::Not(why) => Some(json!({
+                "document": figure.document,
+                "place": figure.place,
+                "what": figure.what,
+                "published": figure.value,
+                "reason": why,
+            })),
+            _ => None,
+        });
         json!({
             "scale": self.scale,
+            "missing": missing.collect::<Vec<_>>(),
             "experiments": notes,
             "totals": Tally::of(&self.claims()).iter().map(Tally::to_json).collect::<Vec<_>>(),
             "claims": claims.collect::<Vec<_>>(),

@@ -20,6 +20,7 @@ mod ols2002;
 mod ordered;
 mod plug2004;
 pub mod policies;
+pub mod published;
 mod readahead;
 mod report;
 pub mod schedulers;
