@@ -87,9 +87,29 @@ fn is_on_device(range: &Range, sector: u64, rules: &Rules) -> bool {
     begins && range.len > 0 && range.len.is_multiple_of(512) && end <= u128::from(rules.size)
 }
 
-fn check(work: Work, request: &Request, rules: &Rules, data: &[u8]) -> Result<(), String> {
-    let long =
-        |at: usize| data.get(at..).and_then(|data| data.first_chunk()).map(|it| u64::from_le_bytes(*it));
+/// How much of the data the chain that begins with the first descriptor reads from the beginning of the data on, as far as its first
+/// two descriptors say so: what lies behind that may not be what the parser has read.
+fn bytes_read(table: &[u8]) -> u64 {
+    let field = |index: usize, at: usize, len: usize| {
+        let bytes = table.get(16 * index + at..16 * index + at + len).unwrap_or(&[]);
+        bytes.iter().rev().fold(0, |value: u64, byte| value << 8 | u64::from(*byte))
+    };
+    let [(begin, len, flags), (second, more, _)] =
+        [0, 1].map(|index| (field(index, 0, 8), field(index, 8, 4), field(index, 12, 2)));
+    // Neither an indirect descriptor nor one that the device writes.
+    if begin != DATA || flags & 6 != 0 {
+        return 0;
+    }
+    let follows = flags & 1 != 0 && field(0, 14, 2) == 1 && second == DATA + len;
+    if follows { len + more } else { len }
+}
+
+fn check(work: Work, request: &Request, rules: &Rules, table: &[u8], data: &[u8]) -> Result<(), String> {
+    let read = bytes_read(table);
+    let long = |at: usize| {
+        let bytes = data.get(at..).filter(|_| at as u64 + 8 <= read)?;
+        bytes.first_chunk().map(|it| u64::from_le_bytes(*it))
+    };
     let (changes, fits) = match work {
         Work::Read(range) | Work::Write(range) => {
             let fits = range.len <= MAX_DATA_BYTES && range.len == request.data_bytes();
@@ -130,6 +150,6 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     match Parser::default().parse(&ring, 0, &rules, &mut request) {
         Err(Malformed(why)) => Ok(Verdict::Refused(why)),
         Ok(Work::Refuse(status)) => Ok(Verdict::Refused(format!("{status:?}"))),
-        Ok(work) => check(work, &request, &rules, data).map(|()| Verdict::Accepted),
+        Ok(work) => check(work, &request, &rules, table, data).map(|()| Verdict::Accepted),
     }
 }
