@@ -34,3 +34,6 @@ pub use options::{MAX_DISKS, MAX_READS, MAX_REPEAT, Options, PAPER_DISKS, PAPER_
 pub use results::{Cell, Medium, Report};
 pub use run::{Progress, run};
 pub use text::text;
+
+pub(crate) use run::describe;
+pub(crate) use tables::{change, short, spread};

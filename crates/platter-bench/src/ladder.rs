@@ -22,9 +22,11 @@
 //! # }
 //! ```
 
+pub(crate) mod crew;
 mod descriptor;
 mod handle;
 mod low;
+pub(crate) mod rounds;
 mod table;
 mod units;
 

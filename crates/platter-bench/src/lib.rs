@@ -4,6 +4,7 @@ pub mod about;
 pub mod chunked;
 pub mod device_stats;
 pub mod dm;
+pub mod dsw;
 pub mod fileio;
 pub mod io;
 pub mod ladder;

@@ -6,6 +6,7 @@ use clap::Subcommand;
 mod bench;
 mod bench_chunked;
 mod bench_dm;
+mod bench_dsw;
 mod bench_fileio;
 mod bench_io;
 mod bench_locks;

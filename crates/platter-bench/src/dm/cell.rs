@@ -1,40 +1,15 @@
 //! One cell, measured once: a worker for each disk reads it in sequence.
 
 use super::call::{Call, PARTS};
-use super::machine::{Ticks, process_cpu_ns};
 use super::options::READ_BYTES;
 use super::{Disks, DmError};
-use crate::device_stats::DeviceStats;
+use crate::ladder::crew::{self, Measured, Until, Worked};
 use crate::ladder::{Handle, Ladder, Rung};
-use platter_block::counters::Snapshot;
 use platter_block::fault;
 use std::io::IoSliceMut;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// When a worker is done.
-#[derive(Clone, Copy)]
-pub(super) enum Until {
-    /// After this many reads.
-    Reads(u64),
-    /// When the time is over, and after at least one read.
-    Time(Duration),
-}
-
-/// The result of one run of a cell.
-#[derive(Clone, Debug)]
-pub(super) struct Measured {
-    pub(super) reads: u64,
-    pub(super) wall_ns: u64,
-    pub(super) cpu_ns: u64,
-    pub(super) idle_pct: Option<f64>,
-    pub(super) counters: Snapshot,
-    pub(super) device: DeviceStats,
-    pub(super) waits: u64,
-    pub(super) threads: usize,
-    pub(super) descriptor_bytes: usize,
-}
+use std::time::Instant;
 
 /// Memory of one worker, written to once so that the kernel has given it. A call's buffers are every second page, from the last to the first.
 struct Buffers(Vec<u8>);
@@ -67,71 +42,20 @@ pub(super) fn measure(
     interrupted: &AtomicBool,
 ) -> Result<Option<Measured>, DmError> {
     let ladders = disks.open(row)?;
-    let mut handles = ladders.iter().map(Ladder::handle).collect::<Result<Vec<Handle>, _>>()?;
+    let handles = ladders.iter().map(Ladder::handle).collect::<Result<Vec<Handle>, _>>()?;
     let descriptor_bytes = handles.first().map_or(0, |handle| handle.descriptor_bytes(call.parts()));
-    let count = |ladders: &[Ladder]| -> Vec<Snapshot> { ladders.iter().map(Ladder::counters).collect() };
-    let stats = |ladders: &[Ladder]| DeviceStats::of_all(ladders.iter().map(Ladder::device));
-    let (before, stats_before) = (count(&ladders), stats(&ladders));
-    let start = Barrier::new(ladders.len() + 1);
-    let (results, began, cpu_before, ticks) = std::thread::scope(|scope| {
-        let worker = |(handle, ladder): (_, &Ladder)| {
-            let size = ladder.device().size();
-            let start = &start;
-            scope.spawn(move || work(handle, size, call, first, until, start, interrupted))
-        };
-        let workers: Vec<_> = handles.iter_mut().zip(&ladders).map(worker).collect();
-        let (ticks, cpu, began) = (Ticks::now(), process_cpu_ns(), Instant::now());
-        start.wait();
-        let results: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
-        (results, began, cpu, ticks)
-    });
-    let cpu_ns = process_cpu_ns() - cpu_before;
-    let idle_pct = ticks.and_then(|before| Ticks::now()?.idle_pct_since(before));
-    let (mut reads, mut end) = (0, began);
-    for result in results {
-        let worker = result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        reads += worker.reads;
-        end = end.max(worker.end);
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        return Ok(None);
-    }
-    let counters = sum_since(&count(&ladders), &before);
-    Ok(Some(Measured {
-        reads,
-        wall_ns: u64::try_from((end - began).as_nanos()).unwrap_or(u64::MAX).max(1),
-        cpu_ns,
-        idle_pct,
-        counters,
-        device: stats(&ladders).since(&stats_before),
-        waits: ladders.iter().map(Ladder::waits).sum(),
-        threads: ladders.len(),
-        descriptor_bytes,
-    }))
-}
-
-/// The sum of the counters of all devices.
-fn sum_since(after: &[Snapshot], before: &[Snapshot]) -> Snapshot {
-    let mut sum = Snapshot::default();
-    for (after, before) in after.iter().zip(before) {
-        let spent = after.since(before);
-        sum.bios += spent.bios;
-        sum.dispatches += spent.dispatches;
-        sum.bytes_read += spent.bytes_read;
-        sum.bytes_bounced += spent.bytes_bounced;
-        sum.lock_acquisitions += spent.lock_acquisitions;
-        sum.lock_wait_ns += spent.lock_wait_ns;
-    }
-    sum
-}
-
-struct Worked {
-    reads: u64,
-    end: Instant,
+    let worker = |(handle, ladder): (Handle, &Ladder)| {
+        let size = ladder.device().size();
+        move |start: &Barrier| work(handle, size, call, first, until, start, interrupted)
+    };
+    let workers = handles.into_iter().zip(&ladders).map(worker).collect();
+    let measured = crew::measure(&ladders, workers)?;
+    let through = !interrupted.load(Ordering::Relaxed);
+    Ok(through.then_some(Measured { descriptor_bytes, ..measured }))
 }
 
 fn work(
-    handle: &mut Handle,
+    mut handle: Handle,
     size: u64,
     call: Call,
     first: u64,
@@ -146,11 +70,7 @@ fn work(
     start.wait();
     let began = Instant::now();
     let mut reads = 0;
-    let done = |reads: u64| match until {
-        Until::Reads(count) => reads >= count,
-        Until::Time(span) => reads > 0 && began.elapsed() >= span,
-    };
-    while !done(reads) && !interrupted.load(Ordering::Relaxed) {
+    while !until.is_over(began, reads) && !interrupted.load(Ordering::Relaxed) {
         handle.read_vectored_at(&mut slices, (first + reads) % on_disk * unit)?;
         reads += 1;
     }

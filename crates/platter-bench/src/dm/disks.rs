@@ -87,7 +87,7 @@ impl Disks {
     }
 
     /// Opens all disks on a rung.
-    pub(super) fn open(&self, row: &Rung) -> Result<Vec<Ladder>, DmError> {
+    pub(crate) fn open(&self, row: &Rung) -> Result<Vec<Ladder>, DmError> {
         let open = |disk: &OpenDisk| Ladder::open(row.switches, DiskSettings::default(), disk);
         self.open.iter().map(open).collect()
     }

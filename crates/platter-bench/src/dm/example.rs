@@ -1,9 +1,9 @@
 //! A report for the tests of how reports are shown.
 
-use super::cell::Measured;
 use super::{Call, Cell, Medium, Options, Report};
 use crate::device_stats::DeviceStats;
 use crate::ladder::TABLE;
+use crate::ladder::crew::Measured;
 use platter_block::counters::Snapshot;
 
 /// Two rungs, two rounds, and interrupted.

@@ -1,11 +1,11 @@
 //! The measurements, as medians over the rounds.
 
-use super::cell::Measured;
 use super::options::READ_BYTES;
 use super::paper::DESCRIPTOR_SPACE;
 use super::{Call, Options};
 use crate::device_stats::DeviceStats;
 use crate::ladder;
+use crate::ladder::crew::Measured;
 use crate::report::units;
 use crate::stats::Sample;
 

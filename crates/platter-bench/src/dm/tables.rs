@@ -11,14 +11,14 @@ use crate::report::{Column, Table};
 use crate::stats::Sample;
 
 /// Half of the distance between the lowest and the highest round, in percent of the median.
-fn spread(sample: &Sample) -> String {
+pub(crate) fn spread(sample: &Sample) -> String {
     match sample.relative_spread() {
         Some(spread) if sample.count() > 1 => fixed(spread * 50.0, 0),
         _ => String::new(),
     }
 }
 
-fn change(before: Option<f64>, after: f64) -> String {
+pub(crate) fn change(before: Option<f64>, after: f64) -> String {
     let pct = before.and_then(|before| change_pct(before, after));
     pct.map_or_else(String::new, |pct| units::change(pct).trim_end_matches(" %").to_owned())
 }
@@ -100,7 +100,7 @@ pub(super) fn savings(medium: &Medium, call: Call) -> Table {
 }
 
 /// A count that is whole unless something is odd.
-fn short(count: f64) -> String {
+pub(crate) fn short(count: f64) -> String {
     fixed(count, if count.fract() < 0.005 { 0 } else { 2 })
 }
 

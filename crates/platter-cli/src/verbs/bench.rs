@@ -1,7 +1,7 @@
 //! `platter bench`: the benchmarks.
 
 use super::{
-    bench_chunked, bench_dm, bench_fileio, bench_io, bench_locks, bench_nbd, bench_parallel_read,
+    bench_chunked, bench_dm, bench_dsw, bench_fileio, bench_io, bench_locks, bench_nbd, bench_parallel_read,
     bench_schedulers,
 };
 use crate::cli::{CliError, Context};
@@ -14,6 +14,8 @@ pub(crate) enum Bench {
     Chunked(Box<bench_chunked::Chunked>),
     /// The microbenchmark of the OLS 2002 paper, for each of the paper's improvements
     Dm(bench_dm::Dm),
+    /// Recorded decision-support queries, for each of the OLS 2002 paper's improvements
+    Dsw(bench_dsw::Dsw),
     /// SysBench's fileio test, with its options
     Fileio(Box<bench_fileio::Fileio>),
     /// A general workload generator with fio's options
@@ -33,6 +35,7 @@ impl Bench {
         match self {
             Bench::Chunked(chunked) => chunked.run(context),
             Bench::Dm(dm) => dm.run(context),
+            Bench::Dsw(dsw) => dsw.run(context),
             Bench::Fileio(fileio) => fileio.run(context),
             Bench::Io(io) => io.run(context),
             Bench::Locks(locks) => locks.run(context),

@@ -17,7 +17,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-kit", &[PARTS]),
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
-    ("platter-engines", &[PARTS, &["platter-kit"]]),
+    ("platter-engines", &[PARTS, &["platter-kit", "platter-bench"]]),
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
     (
         "platter-fuzz",

@@ -12,7 +12,7 @@ const OF_THE_RUNG: &[&str] =
     &["elevator", "merges", "plug", "unplug_thresh", "unplug_delay", "caller_plug", "lock"];
 
 /// The disks that the specs name.
-pub(super) fn disks(specs: &[String]) -> Result<Disks, DmError> {
+pub(in crate::verbs) fn disks(specs: &[String]) -> Result<Disks, DmError> {
     let parsed = specs.iter().map(|text| check(text)).collect::<Result<Vec<_>, _>>()?;
     let name = parsed.first().map_or("", Spec::name);
     let on = if parsed.iter().all(|spec| spec.name() == name) { name } else { "mixed" }.to_owned();
