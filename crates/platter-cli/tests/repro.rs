@@ -117,7 +117,7 @@ fn check_published(claims: &[Value], missing: &Value) {
     }
     assert_eq!(missing.as_array().map(Vec::len), Some(without));
     // Those of the decision-support workload, and two that follow from others.
-    assert_eq!(without, 101);
+    assert_eq!(without, 10);
 }
 
 #[test]
