@@ -9,6 +9,7 @@ mod vfs;
 
 pub use queries::{QUERIES, Sql, find};
 
+use crate::registered::Store;
 use platter_bench::dsw::{BadRecording, Query, Recording};
 use std::path::Path;
 use vfs::Vfs;
@@ -98,7 +99,7 @@ pub fn record(
     Ok((recording.map_err(RecordError::Recording)?, results))
 }
 
-fn rows(connection: &vfs::Store<'_>, text: &str) -> rusqlite::Result<Rows> {
+fn rows(connection: &Store<'_>, text: &str) -> rusqlite::Result<Rows> {
     let mut statement = connection.prepare(text)?;
     let columns = statement.column_count();
     let row = |row: &rusqlite::Row<'_>| {

@@ -7,5 +7,6 @@
 pub mod dsw;
 mod fixed_random;
 pub mod redb_store;
+mod registered;
 pub mod report;
 pub mod sqlite;

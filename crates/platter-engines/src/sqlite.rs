@@ -8,6 +8,7 @@ mod locks;
 mod vfs;
 
 use crate::fixed_random::in_own_thread;
+use crate::registered::Store;
 use platter_kit::files::Files;
 use platter_kit::{History, Kit, Outcome};
 use platter_sim::rng::Rng;
@@ -18,7 +19,7 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use vfs::Claims;
-use vfs::{Store, Vfs};
+use vfs::Vfs;
 
 /// The name of the database.
 const NAME: &str = "store.db";

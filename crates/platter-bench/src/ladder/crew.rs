@@ -18,7 +18,7 @@ pub(crate) enum Until {
 }
 
 impl Until {
-    /// Whether a worker that began then and has done so many reads is done.
+    /// Whether a worker is done that began at `began` and has done `reads` reads.
     pub(crate) fn is_over(self, began: Instant, reads: u64) -> bool {
         match self {
             Until::Reads(count) => reads >= count,

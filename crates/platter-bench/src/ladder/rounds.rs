@@ -119,7 +119,7 @@ mod tests {
     use platter_block::counters::Snapshot;
     use std::convert::Infallible;
 
-    /// A run of so many reads in so much time.
+    /// A run with these figures.
     fn measured(reads: u64, wall_ns: u64) -> Measured {
         Measured {
             reads,

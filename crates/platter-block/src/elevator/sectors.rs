@@ -52,7 +52,7 @@ fn rank(keys: &[Key], key: Key) -> usize {
     base + below([at(base), at(base + 1), at(base + 2), at(base + 3)], key)
 }
 
-/// Rounds of [`rank`] in so many keys.
+/// Rounds of [`rank`] in `len` keys.
 fn rounds(mut len: usize) -> u32 {
     let mut rounds = 1;
     while len > 4 {

@@ -66,6 +66,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
     ("crates/platter-engines/src/dsw/vfs.rs", "methods of a file system that SQLite calls"),
     ("crates/platter-engines/src/fixed_random.rs", "the C library's random numbers, replaced"),
+    ("crates/platter-engines/src/registered.rs", "a file system registered with SQLite"),
     ("crates/platter-engines/src/sqlite/file.rs", "methods of a file that SQLite calls"),
     ("crates/platter-engines/src/sqlite.rs", "SQLite's C interface"),
     ("crates/platter-engines/src/sqlite/vfs.rs", "methods of a file system that SQLite calls"),

@@ -1,6 +1,6 @@
 //! The tables of TPC-H that the queries read, and their rows.
 
-use super::vfs::Store;
+use crate::registered::Store;
 use rusqlite::params_from_iter;
 use std::fmt::Display;
 use tpchgen::generators::{CustomerGenerator, LineItemGenerator, OrderGenerator, PartGenerator};

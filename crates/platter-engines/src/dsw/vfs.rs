@@ -3,17 +3,14 @@
 //! Only the database is there: journals are off, and temporary tables are in memory.
 
 use super::PAGE_BYTES;
+use crate::registered::{self, Registered, Store};
 use platter_bench::dsw::Read;
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs};
-use rusqlite::{Connection, OpenFlags};
 use rustix::time::{ClockId, clock_gettime};
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::fs::File;
-use std::marker::PhantomData;
-use std::ops::Deref;
 use std::os::unix::fs::FileExt;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the functions of the VFS use.
@@ -54,37 +51,6 @@ fn thread_cpu_ns() -> u64 {
     part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)
 }
 
-/// A VFS that is registered as long as this value lives.
-pub(super) struct Vfs {
-    /// Points to what `Vfs::new` has put into boxes.
-    raw: *mut sqlite3_vfs,
-    disk: *mut Disk,
-    name: CString,
-}
-
-/// A connection over a [`Vfs`].
-pub(super) struct Store<'a> {
-    connection: Connection,
-    vfs: PhantomData<&'a Vfs>,
-}
-
-impl Store<'_> {
-    pub(super) fn close(self) -> rusqlite::Result<()> {
-        self.connection.close().map_err(|(_, error)| error)
-    }
-}
-
-impl Deref for Store<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-/// Names of VFSs must differ within a process.
-static NEXT: AtomicU64 = AtomicU64::new(0);
-
 /// A file as SQLite holds it; SQLite knows the first field only. Closing frees nothing: the VFS owns the disk.
 #[repr(C)]
 struct OpenFile {
@@ -92,78 +58,41 @@ struct OpenFile {
     disk: *const Disk,
 }
 
+/// The VFS, registered as long as this value lives.
+pub(super) struct Vfs(Registered<Disk>);
+
 impl Vfs {
     pub(super) fn new(file: File) -> Vfs {
-        let text = format!("dsw-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let name = CString::new(text).unwrap_or_default();
-        let disk = Box::into_raw(Box::new(Disk { file, log: Mutex::default() }));
-        let raw = Box::into_raw(Box::new(sqlite3_vfs {
-            iVersion: 1,
-            szOsFile: size_of::<OpenFile>() as c_int,
-            mxPathname: 64,
-            pNext: ptr::null_mut(),
-            zName: name.as_ptr(),
-            pAppData: disk.cast(),
+        let functions = sqlite3_vfs {
             xOpen: Some(open),
             xDelete: Some(delete),
             xAccess: Some(access),
-            xFullPathname: Some(full_pathname),
-            xDlOpen: None,
-            xDlError: None,
-            xDlSym: None,
-            xDlClose: None,
-            xRandomness: Some(randomness),
-            xSleep: Some(sleep),
             xCurrentTime: Some(current_time),
-            xGetLastError: None,
-            xCurrentTimeInt64: None,
-            xSetSystemCall: None,
-            xGetSystemCall: None,
-            xNextSystemCall: None,
-        }));
-        // SAFETY: `raw` and what it points to are valid until `drop` has unregistered it.
-        unsafe { ffi::sqlite3_vfs_register(raw, 0) };
-        Vfs { raw, disk, name }
-    }
-
-    fn disk(&self) -> &Disk {
-        // SAFETY: it comes from a box that `drop` frees, and it is only shared, never changed.
-        unsafe { &*self.disk }
+            ..registered::table::<OpenFile>(1, 64)
+        };
+        Vfs(Registered::new("dsw", functions, Disk { file, log: Mutex::default() }))
     }
 
     /// Opens the database. One connection at a time: there are no locks.
     pub(super) fn open(&self) -> rusqlite::Result<Store<'_>> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = Connection::open_with_flags_and_vfs("dsw", flags, self.name.as_c_str())?;
-        connection.execute_batch(&format!("pragma page_size = {PAGE_BYTES}; pragma journal_mode = off;"))?;
-        Ok(Store { connection, vfs: PhantomData })
+        let store = self.0.open("dsw")?;
+        store.execute_batch(&format!("pragma page_size = {PAGE_BYTES}; pragma journal_mode = off;"))?;
+        Ok(store)
     }
 
     /// Begins to note reads.
     pub(super) fn begin(&self) {
-        *self.disk().log() = Log { is_on: true, reads: Vec::new(), since_ns: thread_cpu_ns() };
+        *self.0.state().log() = Log { is_on: true, reads: Vec::new(), since_ns: thread_cpu_ns() };
     }
 
     /// Stops, and returns the reads since [`Vfs::begin`].
     pub(super) fn end(&self) -> Vec<Read> {
-        std::mem::take(&mut *self.disk().log()).reads
+        std::mem::take(&mut *self.0.state().log()).reads
     }
 
     /// Pages of the database.
     pub(super) fn pages(&self) -> std::io::Result<u64> {
-        Ok(self.disk().file.metadata()?.len().div_ceil(PAGE_BYTES.into()))
-    }
-}
-
-impl Drop for Vfs {
-    fn drop(&mut self) {
-        // SAFETY: both come from boxes made in `new`. No connection uses them any longer: each is in a `Store`,
-        // which borrows this value, and rusqlite closes a connection when it is dropped.
-        unsafe {
-            ffi::sqlite3_vfs_unregister(self.raw);
-            drop(Box::from_raw(self.raw));
-            drop(Box::from_raw(self.disk));
-        }
+        Ok(self.0.state().file.metadata()?.len().div_ceil(PAGE_BYTES.into()))
     }
 }
 
@@ -210,10 +139,10 @@ unsafe extern "C" fn open(
         unsafe { (*into).pMethods = ptr::null() };
         return ffi::SQLITE_CANTOPEN;
     }
-    // SAFETY: `into` has room for an `OpenFile`, as `szOsFile` says; `pAppData` is the disk of `Vfs::new`; and
+    // SAFETY: `into` has room for an `OpenFile`, as `szOsFile` says; the state is the disk of `Vfs::new`; and
     // `out_flags` is null or valid.
     unsafe {
-        let disk = (*vfs).pAppData.cast::<Disk>().cast_const();
+        let disk = ptr::from_ref(registered::state::<Disk>(vfs));
         into.cast::<OpenFile>().write(OpenFile { base: sqlite3_file { pMethods: &METHODS }, disk });
         if !out_flags.is_null() {
             *out_flags = flags;
@@ -236,7 +165,7 @@ unsafe extern "C" fn read(
     let (Ok(len), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
         return ffi::SQLITE_IOERR_READ;
     };
-    // SAFETY: `into` has room for so many bytes, which SQLite has written before or will not read unless this succeeds; the
+    // SAFETY: `into` has room for `len` bytes, which SQLite has written before or will not read unless this succeeds; the
     // file is one of `open`.
     let (disk, into) = unsafe {
         ptr::write_bytes(into.cast::<u8>(), 0, len);
@@ -262,7 +191,7 @@ unsafe extern "C" fn write(
     let (Ok(len), Ok(at)) = (usize::try_from(bytes), u64::try_from(at)) else {
         return ffi::SQLITE_IOERR_WRITE;
     };
-    // SAFETY: `from` has so many bytes; the file is one of `open`.
+    // SAFETY: `from` has `len` bytes; the file is one of `open`.
     let (disk, from) = unsafe { (disk(file), std::slice::from_raw_parts(from.cast::<u8>(), len)) };
     match disk.file.write_all_at(from, at) {
         Ok(()) => ffi::SQLITE_OK,
@@ -329,32 +258,6 @@ unsafe extern "C" fn access(
     // SAFETY: `out` is valid.
     unsafe { *out = 0 };
     ffi::SQLITE_OK
-}
-
-unsafe extern "C" fn full_pathname(
-    _vfs: *mut sqlite3_vfs,
-    name: *const c_char,
-    room: c_int,
-    out: *mut c_char,
-) -> c_int {
-    // SAFETY: `name` is a string. There are no folders, so it is complete.
-    let bytes = unsafe { std::ffi::CStr::from_ptr(name) }.to_bytes_with_nul();
-    if bytes.len() > usize::try_from(room).unwrap_or(0) {
-        return ffi::SQLITE_CANTOPEN;
-    }
-    // SAFETY: `out` has room for `room` bytes, which was checked.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr().cast(), out, bytes.len()) };
-    ffi::SQLITE_OK
-}
-
-unsafe extern "C" fn randomness(_vfs: *mut sqlite3_vfs, count: c_int, out: *mut c_char) -> c_int {
-    // SAFETY: `out` has room for `count` bytes.
-    unsafe { ptr::write_bytes(out, 0x5a, usize::try_from(count).unwrap_or(0)) };
-    count
-}
-
-unsafe extern "C" fn sleep(_vfs: *mut sqlite3_vfs, microseconds: c_int) -> c_int {
-    microseconds
 }
 
 /// The same time always, in days of the Julian calendar; the queries do not ask for it.

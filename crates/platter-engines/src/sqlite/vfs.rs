@@ -2,15 +2,12 @@
 
 use super::file;
 use super::locks::Shared;
+use crate::registered::{self, Registered, Store};
 use platter_kit::files::Files;
 use rusqlite::ffi::{self, sqlite3_file, sqlite3_int64, sqlite3_vfs};
-use rusqlite::{Connection, OpenFlags};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int};
-use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What SQLite is told of the disk: flags `SQLITE_IOCAP_…`, see
@@ -51,85 +48,27 @@ impl Disk {
     }
 }
 
-/// A VFS that is registered as long as this value lives.
-pub(super) struct Vfs {
-    /// Points to what `Vfs::new` has put into boxes.
-    raw: *mut sqlite3_vfs,
-    disk: *mut Disk,
-    name: CString,
-}
-
-/// A connection over a [`Vfs`], which must be closed first.
-pub(super) struct Store<'a> {
-    connection: Connection,
-    vfs: PhantomData<&'a Vfs>,
-}
-
-impl Deref for Store<'_> {
-    type Target = Connection;
-
-    fn deref(&self) -> &Connection {
-        &self.connection
-    }
-}
-
-/// Names of VFSs must differ within a process.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+/// The VFS, registered as long as this value lives.
+pub(super) struct Vfs(Registered<Disk>);
 
 /// Longest name of a file, in bytes.
 const LONGEST_NAME: c_int = 200;
 
 impl Vfs {
     pub(super) fn new(files: Files, claims: Claims) -> Vfs {
-        let text = format!("kit-{}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let name = CString::new(text).unwrap_or_default();
-        let disk = Box::into_raw(Box::new(Disk { files, claims, shared: Mutex::default() }));
-        let raw = Box::into_raw(Box::new(sqlite3_vfs {
-            iVersion: 2,
-            szOsFile: size_of::<file::OpenFile>() as c_int,
-            mxPathname: LONGEST_NAME,
-            pNext: ptr::null_mut(),
-            zName: name.as_ptr(),
-            pAppData: disk.cast(),
+        let functions = sqlite3_vfs {
             xOpen: Some(open),
             xDelete: Some(delete),
             xAccess: Some(access),
-            xFullPathname: Some(full_pathname),
-            xDlOpen: None,
-            xDlError: None,
-            xDlSym: None,
-            xDlClose: None,
-            xRandomness: Some(randomness),
-            xSleep: Some(sleep),
-            xCurrentTime: None,
-            xGetLastError: None,
             xCurrentTimeInt64: Some(current_time),
-            xSetSystemCall: None,
-            xGetSystemCall: None,
-            xNextSystemCall: None,
-        }));
-        // SAFETY: `raw` and what it points to are valid until `drop` has unregistered it.
-        unsafe { ffi::sqlite3_vfs_register(raw, 0) };
-        Vfs { raw, disk, name }
+            ..registered::table::<file::OpenFile>(2, LONGEST_NAME)
+        };
+        Vfs(Registered::new("kit", functions, Disk { files, claims, shared: Mutex::default() }))
     }
 
     /// Opens a database, and creates it if there is none.
     pub(super) fn open(&self, name: &str) -> rusqlite::Result<Store<'_>> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = Connection::open_with_flags_and_vfs(name, flags, self.name.as_c_str())?;
-        Ok(Store { connection, vfs: PhantomData })
-    }
-}
-
-impl Drop for Vfs {
-    fn drop(&mut self) {
-        // SAFETY: both come from boxes made in `new`. No connection uses them any longer: each is in a `Store`,
-        // which borrows this value, and rusqlite closes a connection when it is dropped.
-        unsafe {
-            ffi::sqlite3_vfs_unregister(self.raw);
-            drop(Box::from_raw(self.raw));
-            drop(Box::from_raw(self.disk));
-        }
+        self.0.open(name)
     }
 }
 
@@ -138,8 +77,8 @@ impl Drop for Vfs {
 /// # Safety
 /// `vfs` is one that [`Vfs::new`] has registered, and the reference is not used after the call that SQLite makes.
 unsafe fn disk<'a>(vfs: *mut sqlite3_vfs) -> &'a Disk {
-    // SAFETY: `pAppData` points to the disk as long as the VFS is registered; it is only shared, never changed.
-    unsafe { &*(*vfs).pAppData.cast::<Disk>() }
+    // SAFETY: as this function demands.
+    unsafe { registered::state(vfs) }
 }
 
 /// The name of a file. `None`: a temporary file without a name, or one that is no UTF-8.
@@ -208,34 +147,6 @@ unsafe extern "C" fn access(
     // SAFETY: as in `open`; `out` is valid. Files that exist can be read and written.
     unsafe { *out = name_of(name).is_some_and(|name| disk(vfs).files.exists(name)).into() };
     ffi::SQLITE_OK
-}
-
-unsafe extern "C" fn full_pathname(
-    _vfs: *mut sqlite3_vfs,
-    name: *const c_char,
-    room: c_int,
-    out: *mut c_char,
-) -> c_int {
-    // SAFETY: `name` is a string. There are no folders, so it is complete.
-    let bytes = unsafe { CStr::from_ptr(name) }.to_bytes_with_nul();
-    if bytes.len() > usize::try_from(room).unwrap_or(0) {
-        return ffi::SQLITE_CANTOPEN;
-    }
-    // SAFETY: `out` has room for `room` bytes, which was checked.
-    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr().cast(), out, bytes.len()) };
-    ffi::SQLITE_OK
-}
-
-/// SQLite's own generator is seeded by [`super::fixed_randomness`]; this is for what else may ask.
-unsafe extern "C" fn randomness(_vfs: *mut sqlite3_vfs, count: c_int, out: *mut c_char) -> c_int {
-    // SAFETY: `out` has room for `count` bytes.
-    unsafe { ptr::write_bytes(out, 0x5a, usize::try_from(count).unwrap_or(0)) };
-    count
-}
-
-/// Does not sleep: there is one thread, so what is waited for cannot happen meanwhile.
-unsafe extern "C" fn sleep(_vfs: *mut sqlite3_vfs, microseconds: c_int) -> c_int {
-    microseconds
 }
 
 /// The same time always, in milliseconds of the Julian calendar: some time in 2023.

@@ -75,14 +75,14 @@ impl Kernel {
         self.holds.map_or(times(SEND.len(), self.per_command), |holds| holds.send)
     }
 
-    /// Processor time under the lock of an interrupt that finds so many commands.
+    /// Processor time under the lock of an interrupt that finds `commands` commands.
     pub(crate) fn interrupt_time(&self, commands: usize) -> Span {
         let functions = times(commands * INTERRUPT.len(), self.per_command);
         self.holds.map_or(functions, |holds| holds.interrupt)
     }
 }
 
-/// Processor time of so many functions.
+/// Processor time of `count` functions that take `cost` each.
 pub(crate) fn times(count: usize, cost: Span) -> Span {
     Span(count as u64 * cost.0)
 }

@@ -65,7 +65,7 @@ pub(crate) struct Load {
 pub(crate) struct Agents {
     /// Processor time of the program for the bytes of a call.
     pub(crate) compute: Span,
-    /// Of so many calls (the second), so many (the first) are for one piece.
+    /// Calls for one piece of memory, and of how many calls they are.
     pub(crate) whole: (u64, u64),
 }
 
