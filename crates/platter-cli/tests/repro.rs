@@ -97,6 +97,35 @@ fn readahead_has_its_claims() {
     }
 }
 
+/// Claims in words of 2002 and 2004 that hold at every scale, and those that do not.
+#[test]
+fn claims_in_words_have_these_verdicts() {
+    type Verdicts = (&'static str, &'static [&'static str], &'static [&'static str]);
+    let rows: [Verdicts; 3] = [
+        (
+            "sysbench2004",
+            &["requests-no-help", "off-no-help", "tags-as", "semaphore-closed", "off-single", "shared-2.4"],
+            &[],
+        ),
+        (
+            "readahead",
+            &["iozone-2.6.5", "dss-2.6.5", "iozone-2.6.7", "dss-2.6.7", "stays-off", "lookups-size"],
+            &["closed-by-hits", "lookups-off"],
+        ),
+        ("staelin2002", &["jbod-grows", "csraid-jbod", "large-sequential", "sequential-jbod"], &[]),
+    ];
+    for (name, hold, fail) in rows {
+        let report: Value = serde_json::from_str(&stdout(&[name, "--json", "--scale", "64"])).unwrap();
+        let claims = report["claims"].as_array().unwrap();
+        for (ids, verdict) in [(hold, true), (fail, false)] {
+            for id in ids {
+                let claim = claims.iter().find(|claim| claim["id"] == *id).unwrap();
+                assert_eq!(claim["holds"], verdict, "{claim:#}");
+            }
+        }
+    }
+}
+
 /// Every number of the list that was typed from the documents is the published figure of a claim, or is said to be missing.
 fn check_published(claims: &[Value], missing: &Value) {
     let mut without = 0;
@@ -120,6 +149,29 @@ fn check_published(claims: &[Value], missing: &Value) {
     assert_eq!(without, 10);
 }
 
+/// Every statement in words of the list is tested by a claim that exists and has a source, or is said not to be.
+fn check_statements(claims: &[Value], missing: &Value) {
+    let mut without = Vec::new();
+    for statement in published::statements() {
+        match statement.shown {
+            Shown::By(experiment, id) | Shown::Within(experiment, id) => {
+                let of = |claim: &&Value| claim["experiment"] == experiment && claim["id"] == id;
+                assert!(claims.iter().any(|claim| of(&claim)), "{experiment} has no claim {id}");
+            }
+            Shown::Not(why) => without.push((statement.says, why)),
+            _ => panic!("{statement:?}"),
+        }
+    }
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let listed = missing.as_array().unwrap().iter();
+    let listed: Vec<_> = listed.map(|missing| (text(&missing["says"]), text(&missing["reason"]))).collect();
+    let expected: Vec<_> = without.iter().map(|(says, why)| (says.to_string(), why.to_string())).collect();
+    assert_eq!(listed, expected);
+    // Ten wait for the experiment axboe2004 and four for dsw2002.
+    let of = |part: &str| without.iter().filter(|(_, why)| why.contains(part)).count();
+    assert_eq!((without.len(), of("axboe2004"), of("dsw2002")), (22, 10, 4));
+}
+
 #[test]
 fn all_experiments_make_one_report() {
     let dir = tempfile::tempdir().unwrap();
@@ -137,6 +189,7 @@ fn all_experiments_make_one_report() {
     let totals = report["totals"].as_array().unwrap().iter();
     assert_eq!(totals.map(|total| total["predictions"].as_u64().unwrap()).sum::<u64>(), predictions);
     check_published(claims, &report["missing"]);
+    check_statements(claims, &report["missing_statements"]);
     let page = fs::read_to_string(page).unwrap();
     for name in known {
         assert!(page.contains(&format!("<h3>platter repro {name}</h3>")), "{name}");

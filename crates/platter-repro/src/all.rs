@@ -1,6 +1,6 @@
 //! All experiments in one report: a chapter for each document.
 
-use crate::published::{self, Shown};
+use crate::published::{self, Shown, Statement};
 use crate::report::SHADES;
 use crate::{Claim, Experiment, Hooks, Kind, Options, Progress, Report, ReproError, TABLE, Tally};
 use platter_bench::report::{Column, HtmlReport, Table, Terminal};
@@ -37,6 +37,22 @@ fn run(
     };
     let reports = table.iter().map(run).collect::<Result<Vec<Report>, ReproError>>()?;
     Ok(Reports { reports, scale: options.scale })
+}
+
+/// How many statements in words have a claim, and why each of the others has none, as sentences.
+fn missing_statements() -> Vec<String> {
+    let not = |statement: &Statement| match statement.shown {
+        Shown::Not(why) => Some(format!(
+            "Not tested: {}, {}: {}: {why}.",
+            statement.document, statement.place, statement.says
+        )),
+        _ => None,
+    };
+    let missing: Vec<String> = published::statements().filter_map(not).collect();
+    let all = published::statements().count();
+    let first =
+        format!("{} of {all} published statements in words are in these claims.", all - missing.len());
+    [first].into_iter().chain(missing).collect()
 }
 
 /// The document that an experiment reproduces: that of its first claim.
@@ -142,7 +158,7 @@ impl Reports {
         let rest = reasons
             .iter()
             .map(|(document, why, count)| format!("Not reproduced: {count} of {document}: {why}."));
-        [first].into_iter().chain(rest).collect()
+        [first].into_iter().chain(rest).chain(missing_statements()).collect()
     }
 
     /// All claims as text, a chapter for each document, and the totals.
@@ -209,9 +225,19 @@ impl Reports {
             })),
             _ => None,
         });
+        let untested = published::statements().filter_map(|statement| match statement.shown {
+            Shown::Not(why) => Some(json!({
+                "document": statement.document,
+                "place": statement.place,
+                "says": statement.says,
+                "reason": why,
+            })),
+            _ => None,
+        });
         json!({
             "scale": self.scale,
             "missing": missing.collect::<Vec<_>>(),
+            "missing_statements": untested.collect::<Vec<_>>(),
             "experiments": notes,
             "totals": Tally::of(&self.claims()).iter().map(Tally::to_json).collect::<Vec<_>>(),
             "claims": claims.collect::<Vec<_>>(),

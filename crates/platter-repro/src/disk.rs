@@ -39,23 +39,28 @@ pub(super) fn open(
     elevator: (&'static str, &'static str),
     seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, elevator, seed, |_| ())
+    open_with(plan, elevator, seed, |_, _| ())
 }
 
-/// [`open`] for a file system of 2004, which does not flush the disk's own cache.
+/// [`open`] for a file system of 2004, which does not flush the disk's own cache; with another number of requests for each
+/// direction, if one is given.
 pub(super) fn open_unflushed(
     plan: DiskPlan,
     elevator: (&'static str, &'static str),
     seed: u64,
+    requests: Option<u32>,
 ) -> Result<Device, ReproError> {
-    open_with(plan, elevator, seed, |geometry| geometry.features.write_cache = false)
+    open_with(plan, elevator, seed, |geometry, settings| {
+        geometry.features.write_cache = false;
+        settings.queue.nr_requests = requests.unwrap_or(settings.queue.nr_requests);
+    })
 }
 
 fn open_with(
     plan: DiskPlan,
     (kernel, elevator): (&'static str, &'static str),
     seed: u64,
-    change: impl FnOnce(&mut Geometry),
+    change: impl FnOnce(&mut Geometry, &mut DiskSettings),
 ) -> Result<Device, ReproError> {
     let row = catalogue::by_name(plan.disk).ok_or(ReproError::NoDisk(plan.disk))?;
     let choices = Choices { seed, ..Choices::default() };
@@ -74,7 +79,7 @@ fn open_with(
         geometry.limits.max_transfer = geometry.limits.max_transfer.min(REQUEST_OF_2_4);
         settings.queue.nr_requests = REQUESTS_OF_2_4;
     }
-    change(&mut geometry);
+    change(&mut geometry, &mut settings);
     Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, Some(elevator))
         .map_err(|error| ReproError::Processes(error.into()))
 }

@@ -1,10 +1,10 @@
-//! Every number that the five documents publish as a result, and the claim that reproduces it.
+//! Every number that the five documents publish as a result, their statements in words, and the claims that reproduce them.
 //!
-//! The list was typed from the documents, not from the claims, so that a figure without a claim is seen. Statements in words are
-//! not in it.
+//! The lists were typed from the documents, not from the claims, so that a figure or a statement without a claim is seen.
 
 mod others;
 mod paper;
+mod words;
 
 /// A published number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +22,21 @@ pub struct Figure {
     pub shown: Shown,
 }
 
-/// Where a published number is reproduced.
+/// A published statement in words, paraphrased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statement {
+    /// The document.
+    pub document: &'static str,
+    /// The place in it; of mails the author and the date.
+    pub place: &'static str,
+    /// What it says.
+    pub says: &'static str,
+    /// Where it is tested. A claim that tests it need not be worded as the statement is.
+    pub shown: Shown,
+}
+
+/// Where a published number or statement is reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shown {
@@ -49,6 +63,11 @@ pub fn figures() -> impl Iterator<Item = &'static Figure> {
     paper::FIGURES.iter().chain(others::FIGURES)
 }
 
+/// All statements in words, by document.
+pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    words::STATEMENTS.iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +78,17 @@ mod tests {
         let keys: Vec<_> = figures().map(|figure| (figure.document, figure.place, figure.what)).collect();
         assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
         assert_eq!((paper::FIGURES.len(), others::FIGURES.len()), (145, 68));
+    }
+
+    #[test]
+    fn every_statement_is_listed_once() {
+        let keys: Vec<_> = statements().map(|statement| (statement.document, statement.says)).collect();
+        assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len());
+        let documents: BTreeSet<&str> = figures().map(|figure| figure.document).collect();
+        let of = |document: &str| keys.iter().filter(|key| key.0 == document).count();
+        let counts: Vec<(usize, &str)> =
+            documents.iter().map(|document| (of(document), &document[..4])).collect();
+        assert_eq!(counts, [(13, "Axbo"), (9, "Dale"), (24, "Rand"), (20, "Stae"), (18, "Wong")]);
     }
 
     /// Of each table of the paper, its number of cells.

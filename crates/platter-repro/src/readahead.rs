@@ -1,6 +1,7 @@
 //! Published results about readahead from 2.6.0 to 3.12: its rules, exactly, and the gains of changes.
 
 mod exact;
+mod pai;
 mod speed;
 mod timed;
 
@@ -32,6 +33,7 @@ fn claim(
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let speeds = speed::run(options, hooks)?;
     let mut claims = exact::claims();
+    claims.extend(pai::claims());
     claims.extend(speed::claims(&speeds));
     Ok(Report {
         name: EXPERIMENT.name,
@@ -85,6 +87,11 @@ mod tests {
         }
         for claim in exact::claims() {
             assert_eq!(claim.holds(), Some(true), "{claim:?}");
+        }
+        let holds =
+            |id: &str| pai::claims().into_iter().find(|claim| claim.id == id).and_then(|claim| claim.holds());
+        for id in ["four-in-turn", "stays-off", "size-whole", "lookups-size"] {
+            assert_eq!(holds(id), Some(true), "{id}");
         }
         for id in ["dss", "nfs", "unaligned", "conservative-context", "competitive"] {
             assert!(ids.contains(id), "{id}");

@@ -13,6 +13,7 @@ mod journal;
 mod layout;
 mod machine;
 mod show;
+mod words;
 
 use super::cells::run_all;
 use super::{Experiment, Hooks, Options, Report, ReproError};
@@ -100,6 +101,12 @@ mod tests {
             assert_eq!(of(id).holds(), Some(true), "{id}");
         }
         assert!(of("order-2.4-as").ours.is_some_and(|times| times > 1.0));
+        // These do not depend on the number of requests either.
+        for id in
+            ["requests-no-help", "off-no-help", "tags-as", "semaphore-closed", "off-single", "shared-2.4"]
+        {
+            assert_eq!(of(id).holds(), Some(true), "{id}");
+        }
         // Misses close windows before the change, and none after it.
         let [before, after] = ["counters-before", "counters-after"].map(|id| of(id).ours.unwrap());
         assert!(before > after + 5.0, "{before} and {after}");

@@ -14,13 +14,13 @@ const THREAD: (&str, &str) =
 const RULES: (&str, &str) =
     ("Linux, mm/readahead.c and mm/filemap.c", "the rules of that kernel, taken through by hand");
 
-fn simulate(policy: &str, values: &[i64], reads: &[Read]) -> Option<Outcome> {
+pub(super) fn simulate(policy: &str, values: &[i64], reads: &[Read]) -> Option<Outcome> {
     let settings = Settings { values: values.to_vec(), ..Settings::default() };
     Some(run(by_name(policy)?, &settings, &Machine::default(), reads))
 }
 
 /// Reads of 16 KiB at places of which no window reaches the next.
-fn random(count: u64, threads: u64) -> Vec<Read> {
+pub(super) fn random(count: u64, threads: u64) -> Vec<Read> {
     let (mut random, mut places) = (Seeded::new(1), BTreeSet::new());
     let mut place = || loop {
         let place = 1000 + 64 * random.below(50_000);
@@ -38,7 +38,7 @@ fn pages(pages: impl IntoIterator<Item = u64>) -> Vec<Read> {
     pages.into_iter().map(|page| Read { thread: 0, handle: 0, pos: page << 12, len: 1 << 12 }).collect()
 }
 
-fn sizes(outcome: &Outcome) -> Vec<u32> {
+pub(super) fn sizes(outcome: &Outcome) -> Vec<u32> {
     outcome.ios.iter().map(|io| io.pages).collect()
 }
 
@@ -65,7 +65,7 @@ fn sequence(
     }
 }
 
-fn number(
+pub(super) fn number(
     id: &'static str,
     from: (&'static str, &str),
     says: &'static str,

@@ -10,14 +10,16 @@ use std::collections::HashMap;
 pub(super) struct Found<'a> {
     pub(super) plan: &'a Plan,
     points: HashMap<Cell, &'a Point>,
+    /// Disks at work while large requests are read, if that was watched.
+    watched: &'a [Point],
     /// The points that were asked for.
     used: RefCell<Vec<Cell>>,
 }
 
 impl<'a> Found<'a> {
-    pub(super) fn new(plan: &'a Plan, points: &'a [Point]) -> Found<'a> {
+    pub(super) fn new(plan: &'a Plan, points: &'a [Point], watched: &'a [Point]) -> Found<'a> {
         let points = points.iter().map(|point| (point.cell, point)).collect();
-        Found { plan, points, used: RefCell::default() }
+        Found { plan, points, watched, used: RefCell::default() }
     }
 
     /// What was asked for since the last call.
@@ -28,6 +30,17 @@ impl<'a> Found<'a> {
     pub(super) fn point(&self, cell: &Cell) -> Option<&Point> {
         self.used.borrow_mut().push(*cell);
         self.points.get(cell).copied()
+    }
+
+    /// The mean number of disks that a personality has at work.
+    pub(super) fn at_work(&self, personality: Personality) -> Option<f64> {
+        let point = self.watched.iter().find(|point| point.cell.personality == personality)?;
+        Some(point.busy.as_ref()?.mean_pct.iter().sum::<f64>() / 100.0)
+    }
+
+    /// The median of a cell in MiB/s.
+    pub(super) fn cell(&self, cell: &Cell) -> Option<f64> {
+        Some(self.point(cell)?.median())
     }
 
     /// The median in MiB/s.

@@ -1,7 +1,7 @@
 //! The runs with their names, and the published results.
 
 use super::crew::Outcome;
-use super::machine::{KOPYTOV, Kernel, SMALL};
+use super::machine::{Change, KOPYTOV, Kernel, SMALL};
 
 /// Files of the test, in bytes.
 const SIZE: u64 = 3 << 30;
@@ -33,7 +33,23 @@ pub(super) const CELLS: &[(&str, Kernel)] = &[
     ("ext2-private-as", mortons("2.6.6+private", ("2.6.5", "anticipatory"))),
     ("ext2-private-cfq", mortons("2.6.6+private", ("2.6.5", "cfq-v1"))),
     ("ext2-private-deadline", mortons("2.6.6+private", ("2.6.5", "deadline"))),
+    ("piggin-requests", piggins("2.6.5", Change::Requests(1024))),
+    ("piggin-expiry", piggins("2.6.5", Change::Expiry(10))),
+    ("piggin-off", piggins("2.6.5-off", Change::Nothing)),
+    ("lock-as", on(KOPYTOV, "2.6.6+lock", ("2.6.5", "anticipatory"))),
+    ("tags-as", tagged("anticipatory")),
+    ("tags-deadline", tagged("deadline")),
 ];
+
+/// 2.6 on Piggin's machine, with a change.
+const fn piggins(readahead: &'static str, change: Change) -> Kernel {
+    Kernel { change, ..on(SMALL, readahead, ("2.6.5", "anticipatory")) }
+}
+
+/// Kopytov's 2.6 with a disk that has tagged commands.
+const fn tagged(elevator: &'static str) -> Kernel {
+    Kernel { change: Change::Tags, ..on(KOPYTOV, "2.6.5", ("2.6.5", elevator)) }
+}
 
 /// Morton's machine: 2 GB of files on ext2.
 const fn mortons(readahead: &'static str, elevator: (&'static str, &'static str)) -> Kernel {
@@ -45,7 +61,7 @@ const fn on(
     readahead: &'static str,
     (preset, elevator): (&'static str, &'static str),
 ) -> Kernel {
-    Kernel { readahead, preset, elevator, memory, files: SIZE, journal: true }
+    Kernel { readahead, preset, elevator, memory, files: SIZE, journal: true, change: Change::Nothing }
 }
 
 /// A published time.

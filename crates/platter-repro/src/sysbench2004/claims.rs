@@ -5,6 +5,7 @@
 
 use super::cells::{Found, PAGE, THREAD, TIMES, Time};
 use super::crew::Outcome;
+use super::words;
 use crate::claim::{Claim, Rule};
 use crate::kind::Kind;
 use crate::seeds::interval;
@@ -79,6 +80,7 @@ fn of(found: &Found) -> Vec<Claim> {
             Rule::AtLeast(1.0),
         )
     });
+    claims.extend(words::all(found));
     claims
 }
 

@@ -4,6 +4,7 @@ use super::REQUESTS;
 use super::cells::{CELLS, Found, SEEDS, TIMES};
 use super::claims::single;
 use super::crew::Outcome;
+use super::machine::Change;
 use platter_bench::report::units::fixed;
 use platter_bench::report::{Column, Table};
 
@@ -93,7 +94,7 @@ fn counts(found: &Found) -> Table {
     let numbers = columns.iter().map(|(name, unit, _)| Column::number(*name, *unit));
     let mut table = Table::new(head.into_iter().chain(numbers));
     for (name, kernel) in CELLS {
-        let elevator = format!("{} of {}", kernel.elevator, kernel.preset);
+        let elevator = format!("{} of {}{}", kernel.elevator, kernel.preset, changed(kernel.change));
         let mut row = vec![(*name).to_owned(), kernel.readahead.to_owned(), elevator];
         for (_, _, get) in columns {
             row.push(found.mean(name, get).map_or_else(|| "-".to_owned(), |value| fixed(value, 0)));
@@ -101,4 +102,14 @@ fn counts(found: &Found) -> Table {
         table.row(row);
     }
     table
+}
+
+/// What a run changes, behind the name of its elevator.
+fn changed(change: Change) -> String {
+    match change {
+        Change::Nothing => String::new(),
+        Change::Requests(requests) => format!(", nr_requests {requests}"),
+        Change::Expiry(times) => format!(", expiry times {times}"),
+        Change::Tags => ", 16 tags".to_owned(),
+    }
 }
