@@ -149,18 +149,11 @@ pub struct Linus {
     list: VecDeque<Entry>,
     /// A request that has just absorbed another one: its growth costs no other request anything.
     joined: Option<RequestId>,
-    /// Requests that scans for a place have looked at.
-    examined: u64,
 }
 
 impl Default for Linus {
     fn default() -> Self {
-        Linus {
-            settings: Settings::new(TYPE.name, &PARAMS),
-            list: VecDeque::new(),
-            joined: None,
-            examined: 0,
-        }
+        Linus { settings: Settings::new(TYPE.name, &PARAMS), list: VecDeque::new(), joined: None }
     }
 }
 
@@ -173,11 +166,6 @@ impl Linus {
     #[inline]
     pub fn accounting(&self) -> Accounting {
         if self.settings.at(ACCOUNTING) == 0 { Accounting::PerScan } else { Accounting::Passover }
-    }
-
-    /// Requests that scans for the place of a new one have looked at so far: the cost of sorting.
-    pub fn examined(&self) -> u64 {
-        self.examined
     }
 
     /// Number of requests at the head that are excluded from merges and insertions.
@@ -203,7 +191,6 @@ impl Linus {
         let accounting = self.accounting();
         let (mut found, mut passed_read) = (None, false);
         for place in (self.protected()..self.list.len()).rev() {
-            self.examined += 1;
             let entry = &mut self.list[place];
             if entry.budget <= 0 {
                 entry.budget -= i64::from(accounting == Accounting::PerScan);

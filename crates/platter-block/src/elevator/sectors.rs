@@ -52,15 +52,6 @@ fn rank(keys: &[Key], key: Key) -> usize {
     base + below([at(base), at(base + 1), at(base + 2), at(base + 3)], key)
 }
 
-/// Rounds of [`rank`] in `len` keys.
-fn rounds(mut len: usize) -> u32 {
-    let mut rounds = 1;
-    while len > 4 {
-        (len, rounds) = (len.div_ceil(4), rounds + 1);
-    }
-    rounds
-}
-
 #[derive(Clone)]
 struct Leaf {
     len: usize,
@@ -152,11 +143,6 @@ impl SectorMap {
     #[inline]
     pub fn len(&self) -> usize {
         self.len
-    }
-
-    /// Rounds of comparisons, at most four each, that a search takes now: those among the leaves, and three in a leaf.
-    pub fn search_rounds(&self) -> u32 {
-        rounds(self.bounds.len()) + 3
     }
 
     /// Whether there are no entries.

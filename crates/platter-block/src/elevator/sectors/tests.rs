@@ -141,16 +141,3 @@ fn one_position_may_have_many_requests() {
     assert_eq!((map.len(), map.first(), map.last()), (0, None, None));
     check_shape(&map);
 }
-
-#[test]
-fn a_search_takes_a_round_more_for_four_times_as_many_leaves() {
-    let rounds: Vec<u32> = [0, 4, 5, 16, 17, 64, 65].into_iter().map(rounds).collect();
-    assert_eq!(rounds, [1, 1, 2, 2, 3, 3, 4]);
-    let mut map = SectorMap::new();
-    assert_eq!(map.search_rounds(), 4);
-    for index in 0..8192 {
-        map.insert(u64::from(index) * 4096, RequestId { index, generation: 0 });
-    }
-    // 512 leaves at most, 256 at least.
-    assert!((7..=9).contains(&map.search_rounds()), "{}", map.search_rounds());
-}
