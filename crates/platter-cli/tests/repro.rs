@@ -126,6 +126,25 @@ fn claims_in_words_have_these_verdicts() {
     }
 }
 
+/// What the talk of 2004 says in words: which claims hold. Of the exact counts all do.
+#[test]
+fn the_words_of_the_talk_hold_but_those_listed() {
+    let report: Value = serde_json::from_str(&stdout(&["axboe2004", "--json", "--scale", "64"])).unwrap();
+    check_keys(&report);
+    let claims = report["claims"].as_array().unwrap();
+    let of = |kind: &str| claims.iter().filter(|claim| claim["kind"] == kind).count();
+    assert_eq!(["mechanism", "prediction", "ours", "input"].map(of), [27, 17, 9, 0]);
+    let missed = claims.iter().filter(|claim| claim["holds"] == false);
+    let missed: Vec<&str> = missed.map(|claim| claim["id"].as_str().unwrap()).collect();
+    assert_eq!(missed, ["fair-writes-code", "group-uid", "group-pgid"]);
+    for (id, published) in
+        [("plug-thresh", 4.0), ("plug-delay", 3.0), ("bio-place", 1_004_060.0), ("four", 4.0)]
+    {
+        let claim = claims.iter().find(|claim| claim["id"] == id).unwrap();
+        assert_eq!((&claim["published"], &claim["ours"]), (&published.into(), &published.into()));
+    }
+}
+
 /// Every number of the list that was typed from the documents is the published figure of a claim, or is said to be missing.
 fn check_published(claims: &[Value], missing: &Value) {
     let mut without = 0;

@@ -149,11 +149,13 @@ pub struct Linus {
     list: VecDeque<Entry>,
     /// A request that has just absorbed another one: its growth costs no other request anything.
     joined: Option<RequestId>,
+    /// Requests that the scans for a place have looked at.
+    scanned: u64,
 }
 
 impl Default for Linus {
     fn default() -> Self {
-        Linus { settings: Settings::new(TYPE.name, &PARAMS), list: VecDeque::new(), joined: None }
+        Linus { settings: Settings::new(TYPE.name, &PARAMS), list: VecDeque::new(), joined: None, scanned: 0 }
     }
 }
 
@@ -166,6 +168,13 @@ impl Linus {
     #[inline]
     pub fn accounting(&self) -> Accounting {
         if self.settings.at(ACCOUNTING) == 0 { Accounting::PerScan } else { Accounting::Passover }
+    }
+
+    /// The number of requests that the scans for a place of new requests have looked at so far. For experiments that
+    /// count the work of elevators.
+    #[inline]
+    pub fn scanned(&self) -> u64 {
+        self.scanned
     }
 
     /// Number of requests at the head that are excluded from merges and insertions.
@@ -191,6 +200,7 @@ impl Linus {
         let accounting = self.accounting();
         let (mut found, mut passed_read) = (None, false);
         for place in (self.protected()..self.list.len()).rev() {
+            self.scanned += 1;
             let entry = &mut self.list[place];
             if entry.budget <= 0 {
                 entry.budget -= i64::from(accounting == Accounting::PerScan);

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod all;
+mod axboe2004;
 mod cells;
 mod claim;
 mod dale2002;
@@ -94,6 +95,7 @@ pub static TABLE: &[Experiment] = &[
     dale2002::EXPERIMENT,
     unplug2004::EXPERIMENT,
     plug2004::EXPERIMENT,
+    axboe2004::EXPERIMENT,
     ols2002::EXPERIMENT,
 ];
 

@@ -11,6 +11,8 @@ use super::cells::run_all;
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use load::{Cell, Found};
+pub(super) use load::{Order, Place};
+use std::sync::atomic::AtomicBool;
 
 /// The row of the table of experiments.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -31,6 +33,19 @@ impl Results {
     fn of(&self, cell: &Cell) -> Option<&Found> {
         self.0.iter().find(|(known, _)| known == cell).map(|(_, found)| found)
     }
+}
+
+/// Writes a second to the first disk without its write cache, each eighth a barrier.
+pub(super) fn barrier_rate(
+    place: Place,
+    order: Order,
+    scale: u64,
+    seed: u64,
+    cancel: &AtomicBool,
+) -> Result<f64, ReproError> {
+    let cell = Cell { disk: load::DISKS[0], cache: false, place, every: 8, order };
+    let writes = (WRITES / scale.max(1)).max(FEWEST);
+    Ok(load::run(&cell, (writes, seed), cancel)?.rate)
 }
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
@@ -58,8 +73,6 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use load::Order;
-    use std::sync::atomic::AtomicBool;
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);

@@ -154,6 +154,12 @@ impl Deadline {
         BatchRule::from_value(self.settings.at(BATCH_RULE))
     }
 
+    /// The number of comparisons that the sorted list of a request's direction makes to find its place, whether to insert
+    /// it or to remove it.
+    pub fn comparisons(&self, id: RequestId, info: &RequestInfo) -> usize {
+        self.lists.comparisons(info.dir as usize, info.pos, id)
+    }
+
     /// The request that continues the batch, if one may.
     #[inline]
     fn within_batch(&mut self) -> Option<(Dir, RequestId)> {

@@ -41,14 +41,22 @@ fn below(keys: [Key; 4], key: Key) -> usize {
 /// How many of the sorted `keys` are smaller than `key`, in rounds of four-way splits.
 #[inline]
 fn rank(keys: &[Key], key: Key) -> usize {
+    rank_counted(keys, key, |_| ())
+}
+
+/// [`rank`], which tells `compared` the number of comparisons of each round.
+#[inline(always)]
+fn rank_counted(keys: &[Key], key: Key, mut compared: impl FnMut(usize)) -> usize {
     let at = |i: usize| keys.get(i).copied().unwrap_or(Key::MAX);
     let (mut base, mut len) = (0, keys.len());
     while len > 4 {
         let step = len.div_ceil(4);
+        compared(4);
         base += step
             * below([at(base + step - 1), at(base + 2 * step - 1), at(base + 3 * step - 1), Key::MAX], key);
         len = step;
     }
+    compared(4);
     base + below([at(base), at(base + 1), at(base + 2), at(base + 3)], key)
 }
 
@@ -70,10 +78,19 @@ impl Leaf {
     /// How many keys are smaller than `key`. Like [`rank`], but of a fixed size and without branches.
     #[inline]
     fn rank(&self, key: Key) -> usize {
+        self.rank_counted(key, |_| ())
+    }
+
+    /// [`Leaf::rank`], which tells `compared` the number of comparisons of each round.
+    #[inline(always)]
+    fn rank_counted(&self, key: Key, mut compared: impl FnMut(usize)) -> usize {
         const { assert!(LEAF == 32, "the splits below are written for 32") };
         let k = &self.keys;
+        compared(4);
         let mut at = 8 * below([k[7], k[15], k[23], Key::MAX], key);
+        compared(1);
         at += 4 * usize::from(k[at + 3] < key);
+        compared(4);
         at + below([k[at], k[at + 1], k[at + 2], k[at + 3]], key)
     }
 
@@ -211,6 +228,17 @@ impl SectorMap {
             let leaf = self.leaf(branch);
             leaf.keys().get(leaf.rank(key)) == Some(&key)
         })
+    }
+
+    /// The number of keys that a search for `(pos, id)` compares at present: what an insertion or a removal costs, beside
+    /// moving at most one leaf. For experiments that count the work of elevators.
+    pub fn comparisons(&self, pos: u64, id: RequestId) -> usize {
+        let (key, mut total) = (key(pos, id), 0);
+        if !self.branches.is_empty() {
+            let branch = rank_counted(&self.bounds, key, |compared| total += compared);
+            self.leaf(branch).rank_counted(key, |compared| total += compared);
+        }
+        total
     }
 
     /// The first entry after `(pos, id)`, which need not be in the map.

@@ -267,3 +267,21 @@ fn the_number_of_bios_in_a_request_is_capped() {
         }
     }
 }
+
+/// The searches go through one chain of each hash, so that most requests are not looked at.
+#[test]
+fn a_search_for_a_merge_looks_at_few_requests() {
+    for (elevator, tables) in [("noop", 1), ("deadline", 2)] {
+        let mut rig = rig(elevator);
+        rig.submit(Io::write(8192, 512));
+        // The end of the request is the start of the bio, and its start the end of the other bio.
+        assert_eq!(rig.lane.queue.merge_looks(8704, 512), 1, "{elevator}");
+        assert_eq!(rig.lane.queue.merge_looks(7680, 512), tables - 1, "{elevator}");
+        for i in 1..100 {
+            rig.submit(Io::write(8192 + i * 8192, 512));
+        }
+        let looks: usize = (0..100).map(|i| rig.lane.queue.merge_looks(8704 + i * 8192, 512)).sum();
+        assert!((100..200).contains(&looks), "{elevator}: {looks}");
+        rig.drain();
+    }
+}

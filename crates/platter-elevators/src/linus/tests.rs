@@ -189,6 +189,31 @@ fn budgets_after_each_step() {
     assert_eq!(budgets(&runner), [8192 - 3, 2048 - 9, 2048 - 12, 8192 - 27]);
 }
 
+/// A new request looks at all that wait, up to one whose budget is used up.
+#[test]
+fn scans_are_counted() {
+    let mut linus = Linus::default();
+    let mut add = |linus: &mut Linus, index: u32, sector: u64| {
+        let info = RequestInfo {
+            pos: sector * 512,
+            len: 4096,
+            dir: Dir::Read,
+            op: platter_block::bio::Op::Read,
+            sync: true,
+            ioprio: platter_block::bio::IoPrio::NONE,
+            context: platter_block::bio::Context::new(1),
+        };
+        let before = linus.scanned();
+        linus.insert(Time(0), RequestId { index, generation: 0 }, &info);
+        linus.scanned() - before
+    };
+    assert_eq!([0, 1, 2, 3].map(|index| add(&mut linus, index, 100 * u64::from(index))), [0, 1, 2, 3]);
+    linus.list[1].budget = 0;
+    assert_eq!(add(&mut linus, 4, 250), 3);
+    while linus.dispatch(Time(0), false).is_some() {}
+    assert_eq!(linus.scanned(), 9);
+}
+
 #[test]
 fn a_survivor_takes_the_smaller_budget() {
     let mut runner = Runner::new(Linus::default());

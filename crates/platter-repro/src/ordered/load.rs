@@ -21,7 +21,7 @@ const DEPTH: usize = 32;
 
 /// How barriers are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(crate) enum Order {
     /// The same writes without barriers.
     None,
     Drain,
@@ -30,7 +30,7 @@ pub(super) enum Order {
 
 /// Where the writes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// One after the other.
     Log,
     /// Anywhere on the disk.

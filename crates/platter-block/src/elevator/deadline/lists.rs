@@ -79,6 +79,11 @@ impl<const N: usize> Lists<N> {
         self.sorted[list].first_at_or_after(pos)
     }
 
+    /// The number of comparisons with which an entry of a list is found.
+    pub(in crate::elevator) fn comparisons(&self, list: usize, pos: u64, id: RequestId) -> usize {
+        self.sorted[list].comparisons(pos, id)
+    }
+
     /// Adds a request. Returns `false` and changes nothing if its slot is taken.
     #[inline]
     pub(in crate::elevator) fn insert(&mut self, list: usize, id: RequestId, entry: Entry) -> bool {

@@ -141,3 +141,18 @@ fn one_position_may_have_many_requests() {
     assert_eq!((map.len(), map.first(), map.last()), (0, None, None));
     check_shape(&map);
 }
+
+#[test]
+fn comparisons_grow_with_the_logarithm() {
+    let mut map = SectorMap::new();
+    assert_eq!(map.comparisons(5, id(0)), 0);
+    // One leaf: a round for the bounds, and 4 + 1 + 4 in the leaf.
+    map.insert(0, id(0));
+    assert_eq!(map.comparisons(5, id(0)), 4 + 9);
+    let mut worst = |entries: u64| {
+        (map.len() as u64..entries).for_each(|pos| assert!(map.insert(pos, id(0))));
+        (0..entries).map(|pos| map.comparisons(pos, id(0))).max().unwrap()
+    };
+    // A round divides by four: 3, 63 and 2,047 bounds.
+    assert_eq!([128, 2048, 65_536].map(&mut worst), [4 + 9, 3 * 4 + 9, 6 * 4 + 9]);
+}

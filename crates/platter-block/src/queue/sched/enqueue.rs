@@ -213,6 +213,13 @@ impl SchedQueue {
         None
     }
 
+    /// The number of queued requests that a search for a request to merge with looks at, for a bio of this range: in the hash of
+    /// ends, then in that of starts. For experiments that count the work of the queue.
+    pub fn merge_looks(&self, pos: u64, len: u64) -> usize {
+        let front = self.elevator.as_ref().is_some_and(|elevator| elevator.front_merges());
+        self.ends.looks(pos) + if front { self.starts.looks(pos + len) } else { 0 }
+    }
+
     #[inline]
     fn merge_back(&mut self, now: Time, index: u32, bio: Bio) {
         self.counters.back_merges.add(1);

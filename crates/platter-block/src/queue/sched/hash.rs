@@ -65,6 +65,13 @@ impl MergeHash {
         }
     }
 
+    /// The number of requests that a search for this key looks at if none fits.
+    pub(super) fn looks(&self, key: u64) -> usize {
+        let next = |at: &u32| self.entries.get(*at as usize).map(|entry| entry.next);
+        let first = self.buckets[self.bucket(key)];
+        core::iter::successors(Some(first), next).take_while(|&at| at != NONE).count()
+    }
+
     /// The first request with this key for which `fits` returns true.
     #[inline]
     pub(super) fn find(&self, key: u64, mut fits: impl FnMut(u32) -> bool) -> Option<u32> {
