@@ -92,14 +92,7 @@ impl What {
             What::Run(run, seed) => cell(run.kernel(), *seed, run.load(bytes)),
             What::Small { bios, seed } => {
                 let kernel = if *bios { kernels::bios() } else { kernels::kiobufs() };
-                let load = Load {
-                    bytes: 128 << 10,
-                    pieces: 1,
-                    calls: 256,
-                    processes: 1,
-                    cached: None,
-                    agents: None,
-                };
+                let load = Load { bytes: 128 << 10, pieces: 1, calls: 256, processes: 1, cached: None };
                 cell(kernel, *seed, load)
             }
         };

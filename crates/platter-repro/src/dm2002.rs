@@ -14,7 +14,7 @@ use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use kernels::{MACHINE, kernels};
 
-pub(super) use kernels::{ADAPTER, COMMAND_2_4, COMMAND_2_5, UNIT_2_4, rung};
+pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
 use platter_bench::ladder::Unit;
 pub(super) use show::parameters;
 
@@ -33,8 +33,7 @@ const FEWEST: u64 = 64;
 const BYTES: u64 = 64 << 10;
 const BUFFERS: u64 = 16;
 /// Table 8: 128 reads of 128 KiB.
-const TRACED: Load =
-    Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None, agents: None };
+const TRACED: Load = Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None };
 
 /// A cell and its outcome.
 struct Row {
@@ -70,14 +69,7 @@ fn cells(options: &Options) -> Vec<Cell> {
     for seed in std::iter::once(options.seed).chain(other_seeds(options.seed)) {
         for kernel in kernels() {
             for pieces in [1, BUFFERS] {
-                let load = Load {
-                    bytes: BYTES,
-                    pieces,
-                    calls,
-                    processes: MACHINE.disks,
-                    cached: None,
-                    agents: None,
-                };
+                let load = Load { bytes: BYTES, pieces, calls, processes: MACHINE.disks, cached: None };
                 all.push(Cell { machine: MACHINE, kernel, load, seed });
             }
         }

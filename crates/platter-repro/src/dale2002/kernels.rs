@@ -102,14 +102,7 @@ impl Run {
     /// What each process does.
     pub(super) fn load(&self, bytes: u64) -> Load {
         let (call, cached) = if self.way == Way::Normal { (WINDOW, Some(READ)) } else { (CALL, None) };
-        Load {
-            bytes: call,
-            pieces: 1,
-            calls: (bytes / call).max(1),
-            processes: MACHINE.disks,
-            cached,
-            agents: None,
-        }
+        Load { bytes: call, pieces: 1, calls: (bytes / call).max(1), processes: MACHINE.disks, cached }
     }
 }
 
@@ -160,7 +153,6 @@ fn linux24() -> Kernel {
         per_unit: scaled(UNIT_2_4),
         per_command: scaled(COMMAND_2_4),
         copy_kib: Span::ZERO,
-        holds: None,
     }
 }
 

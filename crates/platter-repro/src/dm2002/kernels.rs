@@ -10,9 +10,7 @@ use platter_block::time::Span;
 
 /// The machine of the microbenchmark: section 3. The times of its adapters are set by the two rates of 2.5.17.
 pub(super) const MACHINE: Machine =
-    Machine { processors: 8, adapters: 4, disks: 32, command: ADAPTER.0, kib: ADAPTER.1 };
-/// Times of an adapter: of a command, and of a KiB.
-pub(crate) const ADAPTER: (Span, Span) = (Span(44_600), Span(16_164));
+    Machine { processors: 8, adapters: 4, disks: 32, command: Span(44_600), kib: Span(16_164) };
 /// Time to copy a KiB through low memory. Set by the rate of Baseline.
 const COPY_KIB: Span = Span(14_991);
 
@@ -35,11 +33,9 @@ const UNBOUNDED: Kernel = Kernel {
     per_unit: UNIT_2_4,
     per_command: COMMAND_2_4,
     copy_kib: Span::ZERO,
-    holds: None,
 };
 
-/// The kernel of 2.4.17 with the switches of a rung of the ladder.
-pub(crate) fn rung(name: &'static str) -> Option<Kernel> {
+fn rung(name: &'static str) -> Option<Kernel> {
     let Switches { bounce, unit, vector, lock, .. } = ladder::find(name)?.switches;
     let (queueing, sending) = match lock {
         ladder::Lock::All => (Scope::All, Scope::All),

@@ -42,49 +42,6 @@ pub(crate) struct Kernel {
     pub(crate) per_command: Span,
     /// Time to copy a KiB through low memory.
     pub(crate) copy_kib: Span,
-    /// How long locks are held, where a source has measured it; otherwise as long as the functions under them take.
-    pub(crate) holds: Option<Holds>,
-}
-
-/// Times for which locks are held.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Holds {
-    /// To queue a unit.
-    pub(crate) queue: Span,
-    /// To take requests from a queue.
-    pub(crate) unplug: Span,
-    /// To send a command.
-    pub(crate) send: Span,
-    /// Of an interrupt, for all commands that it finds.
-    pub(crate) interrupt: Span,
-}
-
-impl Kernel {
-    /// Processor time under the lock, to queue a unit.
-    pub(crate) fn queue_time(&self) -> Span {
-        self.holds.map_or(times(QUEUE.len(), self.per_unit), |holds| holds.queue)
-    }
-
-    /// Processor time under the locks, to take requests from a queue.
-    pub(crate) fn unplug_time(&self) -> Span {
-        self.holds.map_or(times(UNPLUG.len(), self.per_command), |holds| holds.unplug)
-    }
-
-    /// Processor time under the lock, to send a command.
-    pub(crate) fn send_time(&self) -> Span {
-        self.holds.map_or(times(SEND.len(), self.per_command), |holds| holds.send)
-    }
-
-    /// Processor time under the lock of an interrupt that finds `commands` commands.
-    pub(crate) fn interrupt_time(&self, commands: usize) -> Span {
-        let functions = times(commands * INTERRUPT.len(), self.per_command);
-        self.holds.map_or(functions, |holds| holds.interrupt)
-    }
-}
-
-/// Processor time of `count` functions that take `cost` each.
-pub(crate) fn times(count: usize, cost: Span) -> Span {
-    Span(count as u64 * cost.0)
 }
 
 /// No limit of a size.

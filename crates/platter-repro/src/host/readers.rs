@@ -1,7 +1,7 @@
 //! Processes that read disks from end to end: what they, interrupts and bottom halves do, with a real queue and elevator for each
 //! disk. The queue decides how many requests there are and how many units each has; the host decides how long it takes.
 
-use super::kernel::{BUILD, CALL, COMPLETE, END, Kernel, Scope, WAIT, times};
+use super::kernel::{BUILD, CALL, COMPLETE, END, INTERRUPT, Kernel, QUEUE, SEND, Scope, UNPLUG, WAIT};
 use super::machine::Machine;
 use crate::ReproError;
 use platter_block::bio::Bio;
@@ -10,23 +10,22 @@ use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_sim::host::{Contention, Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stages, by which processor time is accounted.
-pub(crate) const STAGES: [&str; 10] =
-    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete", "copy", "program"];
+pub(crate) const STAGES: [&str; 9] =
+    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete", "copy"];
 const S_CALL: Stage = Stage(0);
 const S_BUILD: Stage = Stage(1);
-pub(crate) const S_QUEUE: Stage = Stage(2);
+const S_QUEUE: Stage = Stage(2);
 const S_WAIT: Stage = Stage(3);
-pub(crate) const S_UNPLUG: Stage = Stage(4);
-pub(crate) const S_SEND: Stage = Stage(5);
-pub(crate) const S_INTERRUPT: Stage = Stage(6);
+const S_UNPLUG: Stage = Stage(4);
+const S_SEND: Stage = Stage(5);
+const S_INTERRUPT: Stage = Stage(6);
 const S_COMPLETE: Stage = Stage(7);
 const S_COPY: Stage = Stage(8);
-pub(crate) const S_PROGRAM: Stage = Stage(9);
 
 /// The lock of all queues; then those of the queues, then those of the adapters.
 const ALL: LockId = LockId(0);
@@ -52,29 +51,10 @@ pub(crate) struct Load {
     pub(crate) pieces: u64,
     /// Calls of each process.
     pub(crate) calls: u64,
-    /// Processes, each with disks of its own, as many as there are for each.
+    /// Processes, each with a disk of its own.
     pub(crate) processes: usize,
     /// Calls are of the kernel's readahead: the program reads through the page cache.
     pub(crate) cached: Option<Cached>,
-    /// The processes compute between calls.
-    pub(crate) agents: Option<Agents>,
-}
-
-/// Processes that compute on what they have read. Each reads its disks in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Agents {
-    /// Processor time of the program for the bytes of a call.
-    pub(crate) compute: Span,
-    /// Calls for one piece of memory, and of how many calls they are.
-    pub(crate) whole: (u64, u64),
-}
-
-impl Agents {
-    /// Whether the call of this number is for one piece; such calls are spread evenly.
-    fn is_whole(&self, number: u64) -> bool {
-        let (part, all) = self.whole;
-        (number + 1) * part / all > number * part / all
-    }
 }
 
 /// A program that reads through the page cache, while the kernel keeps two windows in flight or read.
@@ -95,8 +75,6 @@ pub(crate) struct Calls {
     pub(crate) elevator_merge: u64,
     /// Units that the queue has joined with a request.
     pub(crate) back_merge: u64,
-    /// Commands that were sent.
-    pub(crate) commands: u64,
 }
 
 /// The outcome of a run.
@@ -109,12 +87,6 @@ pub(crate) struct Found {
     pub(crate) usage: Usage,
     /// The lock of all queues.
     pub(crate) lock: LockUse,
-    /// The same by the stage that takes it, and the locks of the queues as far as units are queued under them.
-    pub(crate) callers: BTreeMap<Stage, LockUse>,
-    pub(crate) queue_locks: LockUse,
-    pub(crate) elapsed: Span,
-    /// Bytes that were read.
-    pub(crate) bytes: u64,
     pub(crate) calls: Calls,
     /// Calls of the program.
     pub(crate) reads: u64,
@@ -142,11 +114,6 @@ enum At {
 
 struct Process {
     at: At,
-    /// The disk that it reads now.
-    disk: usize,
-    /// Bytes of a system call now, and bytes of this call of the program for which there was none yet.
-    call: u64,
-    rest: u64,
     /// Bytes of this system call that are queued, and where it begins.
     queued: u64,
     pos: u64,
@@ -178,7 +145,9 @@ struct Adapter {
 struct Readers {
     machine: Machine,
     kernel: Kernel,
-    load: Load,
+    cached: Option<Cached>,
+    /// Bytes of a system call.
+    call: u64,
     processes: Vec<Process>,
     disks: Vec<Disk>,
     adapters: Vec<Adapter>,
@@ -212,14 +181,16 @@ impl Machine {
     }
 }
 
+fn times(count: usize, cost: Span) -> Span {
+    Span(count as u64 * cost.0)
+}
+
 /// Runs a cell.
 pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError> {
     let Cell { machine, kernel, load, seed } = *cell;
     let pieces = if kernel.per_segment { load.pieces } else { 1 };
     let call = (load.bytes / pieces).min(kernel.chunk);
-    // An agent counts calls of the program, another process those of the system.
-    let calls = if load.agents.is_some() { load.calls } else { load.calls * load.bytes / call };
-    let disks = if load.agents.is_some() { machine.disks } else { load.processes };
+    let calls = load.calls * load.bytes / call;
     let size = 18_200_000_000 / 4096 * 4096;
     let geometry = Geometry::new(size, Limits::unlimited(512).with_max_transfer(kernel.command));
     let settings = Settings { plug: Some(PLUG), ..Settings::default() };
@@ -230,9 +201,10 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     let system = Readers {
         machine,
         kernel,
-        load,
-        processes: (0..load.processes).map(|process| Process::new(process, call, calls)).collect(),
-        disks: (0..disks).map(disk).collect(),
+        cached: load.cached,
+        call,
+        processes: (0..load.processes).map(|_| Process::new(calls)).collect(),
+        disks: (0..load.processes).map(disk).collect(),
         adapters: (0..machine.adapters).map(|_| Adapter::default()).collect(),
         found: VecDeque::new(),
         completing: None,
@@ -263,16 +235,8 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     let ends = host.system().processes.iter().map(|process| process.ended);
     let (first, last) = (ends.clone().min(), ends.max());
     let spread = first.zip(last).map_or(Span::ZERO, |(first, last)| last.since(first));
-    let mut queue_locks = LockUse::default();
-    for used in (0..machine.disks).filter_map(|disk| host.lock(LockId(1 + disk)).callers.get(&S_QUEUE)) {
-        queue_locks.add(used);
-    }
     Ok(Found {
         spread,
-        callers: host.lock(ALL).callers.clone(),
-        queue_locks,
-        elapsed: host.elapsed(),
-        bytes,
         rate: bytes as f64 * 1e3 / host.elapsed().0 as f64,
         idle: usage.percent(usage.idle),
         lock: host.lock(ALL).total(),
@@ -283,12 +247,9 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
 }
 
 impl Process {
-    fn new(disk: usize, call: u64, calls: u64) -> Process {
+    fn new(calls: u64) -> Process {
         Process {
             at: At::Call,
-            disk,
-            call,
-            rest: 0,
             queued: 0,
             pos: 0,
             left: calls,
@@ -308,9 +269,8 @@ impl Process {
 }
 
 impl Readers {
-    /// The process that reads a disk.
-    fn reader_of(&self, disk: usize) -> usize {
-        disk % self.processes.len()
+    fn unit(&self) -> u64 {
+        self.kernel.unit.min(self.call)
     }
 
     /// The locks under which requests are taken from a queue, in order.
@@ -322,10 +282,10 @@ impl Readers {
         [Some(sending), (queueing != sending).then_some(queueing)]
     }
 
-    fn queue_unit(&mut self, who: usize, now: Time) {
-        let process = &mut self.processes[who];
-        let unit = self.kernel.unit.min(process.call);
-        let Disk { queue, spare } = &mut self.disks[process.disk];
+    fn queue_unit(&mut self, disk: usize, now: Time) {
+        let unit = self.unit();
+        let Disk { queue, spare } = &mut self.disks[disk];
+        let process = &mut self.processes[disk];
         let pos = process.pos + process.queued;
         let bio = match spare.pop() {
             Some(mut bio) => {
@@ -344,10 +304,8 @@ impl Readers {
         (process.queued, process.out) = (process.queued + unit, process.out + 1);
     }
 
-    fn send(&mut self, who: usize, now: Time, effects: &mut Effects) {
-        let disk = self.processes[who].disk;
-        let Some((tag, bytes)) = self.processes[who].requests.pop_front() else { return };
-        self.calls.commands += 1;
+    fn send(&mut self, disk: usize, now: Time, effects: &mut Effects) {
+        let Some((tag, bytes)) = self.processes[disk].requests.pop_front() else { return };
         let at = self.machine.adapter_of(disk);
         let adapter = &mut self.adapters[at];
         let time = Span(self.machine.command.0 + self.machine.kib.0 * bytes / 1024);
@@ -357,13 +315,9 @@ impl Readers {
     }
 
     /// The program: its calls, or those of readahead, and its reads from the page cache.
-    fn program(&mut self, who: usize, now: Time) -> (At, Step) {
-        if let Some(agents) = self.load.agents {
-            return self.agent(who, agents, now);
-        }
-        let (cached, per_command) = (self.load.cached, self.kernel.per_command);
-        let process = &mut self.processes[who];
-        let call = process.call;
+    fn program(&mut self, disk: usize, now: Time) -> (At, Step) {
+        let (call, cached, per_command) = (self.call, self.cached, self.kernel.per_command);
+        let process = &mut self.processes[disk];
         match (process.at, cached) {
             (At::Copy, Some(Cached { read, cost })) if process.arrived >= process.consumed + call => {
                 process.consumed += call;
@@ -384,51 +338,27 @@ impl Readers {
         }
     }
 
-    /// An agent: computes, and reads what it computes on next from its next disk.
-    fn agent(&mut self, who: usize, agents: Agents, now: Time) -> (At, Step) {
-        let (load, kernel, disks) = (self.load, self.kernel, self.disks.len());
-        let agents_count = self.processes.len();
-        let process = &mut self.processes[who];
-        (process.pos, process.queued) = (process.pos + process.queued, 0);
-        if process.rest > 0 {
-            process.rest -= process.call;
-            self.calls.raw_read += 1;
-            return (At::Unit, Step::Run(S_CALL, times(CALL.len(), kernel.per_command)));
-        }
-        if process.left == 0 {
-            process.ended = now;
-            return (At::Over, Step::End);
-        }
-        process.left -= 1;
-        process.disk = if process.disk + agents_count < disks { process.disk + agents_count } else { who };
-        let one = !kernel.per_segment || agents.is_whole(process.left);
-        process.call = if one { load.bytes } else { load.bytes / load.pieces };
-        process.rest = load.bytes;
-        (At::Call, Step::Run(S_PROGRAM, agents.compute))
-    }
-
-    fn process(&mut self, who: usize, now: Time, effects: &mut Effects) -> Step {
+    fn process(&mut self, disk: usize, now: Time, effects: &mut Effects) -> Step {
         let kernel = self.kernel;
-        let disk = self.processes[who].disk;
         let queueing = self.machine.lock_of(kernel.queueing, disk);
         let sending = self.machine.lock_of(kernel.sending, disk);
-        let after = if self.load.cached.is_some() { At::Call } else { At::Sleep };
-        let process = &mut self.processes[who];
+        let after = if self.cached.is_some() { At::Call } else { At::Sleep };
+        let process = &mut self.processes[disk];
         let (next, step) = match process.at {
-            At::Call | At::Copy => self.program(who, now),
-            At::Unit if process.queued < process.call => {
+            At::Call | At::Copy => self.program(disk, now),
+            At::Unit if process.queued < self.call => {
                 (At::QueueLock, Step::Run(S_BUILD, times(BUILD.len(), kernel.per_unit)))
             }
             At::Unit => (At::UnplugLock(0), Step::Run(S_WAIT, times(WAIT.len() - 1, kernel.per_command))),
             At::QueueLock => (At::Queue, Step::Lock(queueing, S_QUEUE)),
             At::Queue => {
-                self.queue_unit(who, now);
-                (At::QueueUnlock, Step::Run(S_QUEUE, kernel.queue_time()))
+                self.queue_unit(disk, now);
+                (At::QueueUnlock, Step::Run(S_QUEUE, times(QUEUE.len(), kernel.per_unit)))
             }
             At::QueueUnlock => (At::Unit, Step::Unlock(queueing)),
             At::UnplugLock(number) => match self.unplug_locks(disk).get(number).copied().flatten() {
                 Some(lock) => (At::UnplugLock(number + 1), Step::Lock(lock, S_UNPLUG)),
-                None => (At::Unplug, Step::Run(S_UNPLUG, kernel.unplug_time())),
+                None => (At::Unplug, Step::Run(S_UNPLUG, times(UNPLUG.len(), kernel.per_command))),
             },
             At::Unplug => {
                 let queue = &mut self.disks[disk].queue;
@@ -445,9 +375,9 @@ impl Readers {
             }
             At::SendLock if process.requests.is_empty() => (after, Step::Run(S_SEND, Span::ZERO)),
             At::SendLock => (At::Send, Step::Lock(sending, S_SEND)),
-            At::Send => (At::SendUnlock, Step::Run(S_SEND, kernel.send_time())),
+            At::Send => (At::SendUnlock, Step::Run(S_SEND, times(SEND.len(), kernel.per_command))),
             At::SendUnlock => {
-                self.send(who, now, effects);
+                self.send(disk, now, effects);
                 (At::SendLock, Step::Unlock(sending))
             }
             At::Sleep if process.out > 0 => (At::Sleep, Step::Sleep),
@@ -455,7 +385,7 @@ impl Readers {
             At::Sleep => (At::Call, Step::Run(S_WAIT, kernel.per_command)),
             At::Over => (At::Over, Step::End),
         };
-        self.processes[who].at = next;
+        self.processes[disk].at = next;
         step
     }
 
@@ -471,7 +401,7 @@ impl Readers {
             2 => {
                 let count = adapter.done.len();
                 self.found.extend(adapter.done.drain(..));
-                Step::Run(S_INTERRUPT, self.kernel.interrupt_time(count))
+                Step::Run(S_INTERRUPT, times(count * INTERRUPT.len(), self.kernel.per_command))
             }
             3 => {
                 effects.raise_bottom();
@@ -486,11 +416,10 @@ impl Readers {
 
     fn bottom(&mut self, now: Time, effects: &mut Effects) -> Step {
         if let Some((disk, units, bytes)) = self.completing.take() {
-            let who = self.reader_of(disk);
-            let process = &mut self.processes[who];
+            let process = &mut self.processes[disk];
             (process.out, process.arrived) = (process.out - units, process.arrived + bytes);
-            if process.out == 0 || self.load.cached.is_some() {
-                effects.wake(who);
+            if process.out == 0 || self.cached.is_some() {
+                effects.wake(disk);
             }
         }
         let Some((disk, tag, bytes)) = self.found.pop_front() else { return Step::End };
@@ -511,7 +440,7 @@ impl Readers {
 impl System for Readers {
     fn step(&mut self, who: Who, now: Time, effects: &mut Effects) -> Step {
         match who {
-            Who::Thread(who) => self.process(who, now, effects),
+            Who::Thread(disk) => self.process(disk, now, effects),
             Who::Interrupt(adapter) => self.interrupt(adapter, effects),
             Who::Bottom => self.bottom(now, effects),
         }

@@ -6,23 +6,14 @@ use platter_bench::report::{Column, Table};
 use platter_block::time::Span;
 
 /// Shares of the processors' time by stage, as a profile of the kernel has them by function.
-///
-/// Stages that no row has are left out.
 pub(crate) fn profile<'a>(rows: impl Iterator<Item = (String, &'a Found)>) -> Table {
-    let rows: Vec<_> = rows.collect();
-    let is_used = |stage: &usize| rows.iter().any(|(_, found)| found.usage.stages[*stage] != Span::ZERO);
-    let stages: Vec<usize> = (0..STAGES.len()).filter(is_used).collect();
-    let names = stages.iter().map(|&stage| STAGES[stage]).chain(["spin", "retry", "idle"]);
-    let columns = std::iter::once(Column::text("kernel")).chain(names.map(|name| Column::number(name, "")));
-    let mut table = Table::new(columns.collect::<Vec<_>>());
-    for (name, found) in &rows {
+    let shares = STAGES.iter().chain(&["spin", "retry", "idle"]).map(|name| Column::number(*name, ""));
+    let mut table = Table::new(std::iter::once(Column::text("kernel")).chain(shares).collect::<Vec<_>>());
+    for (name, found) in rows {
         let usage = &found.usage;
-        let parts = stages.iter().map(|&stage| usage.stages[stage]);
-        let all = parts.chain([usage.spin, usage.retry, usage.idle]);
+        let all = usage.stages.iter().chain([&usage.spin, &usage.retry, &usage.idle]);
         table.row(
-            std::iter::once(name.clone())
-                .chain(all.map(|part| fixed(usage.percent(part), 1)))
-                .collect::<Vec<_>>(),
+            std::iter::once(name).chain(all.map(|part| fixed(usage.percent(*part), 1))).collect::<Vec<_>>(),
         );
     }
     table

@@ -50,8 +50,7 @@ pub struct LockUse {
 }
 
 impl LockUse {
-    /// Adds the use of another lock, or by another caller.
-    pub fn add(&mut self, other: &LockUse) {
+    fn add(&mut self, other: &LockUse) {
         self.acquisitions += other.acquisitions;
         self.contended += other.contended;
         self.held.0 += other.held.0;
