@@ -17,6 +17,7 @@ use morton::Writes;
 
 pub(super) use kernels::parameters;
 use platter_bench::report::units::fixed;
+use platter_block::time::Span;
 use std::sync::atomic::AtomicBool;
 
 /// The row of the table of experiments.
@@ -92,7 +93,14 @@ impl What {
             What::Run(run, seed) => cell(run.kernel(), *seed, run.load(bytes)),
             What::Small { bios, seed } => {
                 let kernel = if *bios { kernels::bios() } else { kernels::kiobufs() };
-                let load = Load { bytes: 128 << 10, pieces: 1, calls: 256, processes: 1, cached: None };
+                let load = Load {
+                    bytes: 128 << 10,
+                    pieces: 1,
+                    calls: 256,
+                    processes: 1,
+                    cached: None,
+                    compute: Span::ZERO,
+                };
                 cell(kernel, *seed, load)
             }
         };

@@ -12,10 +12,11 @@ use super::host::kernel::{Kernel, unit_bytes};
 use super::host::readers::{self, Cell, Found, Load};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
-use kernels::{MACHINE, kernels};
+use kernels::kernels;
 
-pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
+pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, MACHINE, UNIT_2_4, rung};
 use platter_bench::ladder::Unit;
+use platter_block::time::Span;
 pub(super) use show::parameters;
 
 /// The row of the table of experiments.
@@ -33,7 +34,8 @@ const FEWEST: u64 = 64;
 const BYTES: u64 = 64 << 10;
 const BUFFERS: u64 = 16;
 /// Table 8: 128 reads of 128 KiB.
-const TRACED: Load = Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None };
+const TRACED: Load =
+    Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None, compute: Span::ZERO };
 
 /// A cell and its outcome.
 struct Row {
@@ -69,7 +71,14 @@ fn cells(options: &Options) -> Vec<Cell> {
     for seed in std::iter::once(options.seed).chain(other_seeds(options.seed)) {
         for kernel in kernels() {
             for pieces in [1, BUFFERS] {
-                let load = Load { bytes: BYTES, pieces, calls, processes: MACHINE.disks, cached: None };
+                let load = Load {
+                    bytes: BYTES,
+                    pieces,
+                    calls,
+                    processes: MACHINE.disks,
+                    cached: None,
+                    compute: Span::ZERO,
+                };
                 all.push(Cell { machine: MACHINE, kernel, load, seed });
             }
         }

@@ -2,6 +2,7 @@
 
 use super::dale2002;
 use super::dm2002;
+use super::dsw2002;
 use super::host::kernel::{Kernel, UNLIMITED};
 use super::host::machine::Machine;
 use super::unplug2004;
@@ -54,6 +55,12 @@ pub static TABLE: &[HostModel] = &[
         summary: "eight processors of 700 MHz, four RAID adapters, 32 disks; Linux 2.4.17 with four patches, and 2.5.17",
         experiment: "dm2002",
         parameters: dm2002::parameters,
+    },
+    HostModel {
+        name: "dsw2002",
+        summary: "eight processors of 700 MHz, six RAID adapters, agents that prefetch and compute; Linux 2.4.17 with four patches",
+        experiment: "dsw2002",
+        parameters: dsw2002::parameters,
     },
     HostModel {
         name: "dale2002",

@@ -14,6 +14,7 @@ mod claim;
 mod dale2002;
 mod disk;
 mod dm2002;
+mod dsw2002;
 mod host;
 pub mod hosts;
 mod kind;
@@ -90,6 +91,7 @@ pub static TABLE: &[Experiment] = &[
     readahead::EXPERIMENT,
     ordered::EXPERIMENT,
     dm2002::EXPERIMENT,
+    dsw2002::EXPERIMENT,
     dale2002::EXPERIMENT,
     unplug2004::EXPERIMENT,
     plug2004::EXPERIMENT,

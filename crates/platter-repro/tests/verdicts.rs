@@ -194,3 +194,22 @@ fn verdicts_of_unplug2004() {
 fn verdicts_of_plug2004() {
     check("plug2004", 4, &["deadline-plugged-2", "as-plugged-1", "as-plugged-2"]);
 }
+
+#[test]
+fn verdicts_of_dsw2002() {
+    check(
+        "dsw2002",
+        64,
+        &[
+            "t2-sb-user",
+            "t2-sbi-kernel",
+            "t2-sbir-moi",
+            "t2-sbirv-user",
+            "t6-io_request_lock-hold",
+            "t6-io_request_lock-spin",
+            "t6-scsi_dispatch_cmd-hold",
+            "all-patches",
+            "t4-order",
+        ],
+    );
+}

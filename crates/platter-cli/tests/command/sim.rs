@@ -197,7 +197,7 @@ fn the_order_of_barriers_is_shown_and_refused() {
 #[test]
 fn hosts_have_the_source_of_every_parameter() {
     let help = ok(&["sim", "host", "show", "--help"]);
-    for host in ["dm2002", "dale2002", "intel2004", "sgi2004"] {
+    for host in ["dm2002", "dsw2002", "dale2002", "intel2004", "sgi2004"] {
         assert!(help.contains(host), "{help}");
         let shown = json(&["sim", "host", "show", host]);
         assert_eq!(shown["name"], host);

@@ -1,7 +1,7 @@
 //! The nine runs, the machine and the kernels.
 
 use crate::dm2002::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
-use crate::host::kernel::{Kernel, Scope, UNLIMITED};
+use crate::host::kernel::{Kernel, Scope, Starts, UNLIMITED};
 use crate::host::machine::Machine;
 use crate::host::readers::{Cached, Load};
 use crate::hosts::{KernelSources, Parameter, micros, of_kernel, of_machine};
@@ -102,7 +102,14 @@ impl Run {
     /// What each process does.
     pub(super) fn load(&self, bytes: u64) -> Load {
         let (call, cached) = if self.way == Way::Normal { (WINDOW, Some(READ)) } else { (CALL, None) };
-        Load { bytes: call, pieces: 1, calls: (bytes / call).max(1), processes: MACHINE.disks, cached }
+        Load {
+            bytes: call,
+            pieces: 1,
+            calls: (bytes / call).max(1),
+            processes: MACHINE.disks,
+            cached,
+            compute: Span::ZERO,
+        }
     }
 }
 
@@ -153,6 +160,8 @@ fn linux24() -> Kernel {
         per_unit: scaled(UNIT_2_4),
         per_command: scaled(COMMAND_2_4),
         copy_kib: Span::ZERO,
+        starts: Starts::Own,
+        holds: None,
     }
 }
 

@@ -42,6 +42,67 @@ pub(crate) struct Kernel {
     pub(crate) per_command: Span,
     /// Time to copy a KiB through low memory.
     pub(crate) copy_kib: Span,
+    /// What a process that waits starts.
+    pub(crate) starts: Starts,
+    /// How long locks are held, where that was measured; otherwise for the time of the functions under them.
+    pub(crate) holds: Option<Holds>,
+}
+
+/// The plugged devices that a process starts before it waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Starts {
+    /// The one that it has queued to.
+    Own,
+    /// All: the task queue `tq_disk` of 2.4.
+    All,
+}
+
+/// Measured times for which a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holds {
+    /// To queue a unit.
+    pub(crate) queue: Span,
+    /// To take the requests from a queue.
+    pub(crate) unplug: Span,
+    /// To send a command.
+    pub(crate) send: Span,
+    /// Of an interrupt.
+    pub(crate) interrupt: Span,
+    /// Of each further acquisition of the lock of all queues.
+    pub(crate) other: Span,
+    /// How many of these a command has after it was sent, and as many at its completion.
+    pub(crate) others: u32,
+}
+
+pub(super) fn times(count: usize, cost: Span) -> Span {
+    Span(count as u64 * cost.0)
+}
+
+/// For how long locks are held.
+impl Kernel {
+    pub(super) fn queues(&self) -> Span {
+        self.holds.map_or(times(QUEUE.len(), self.per_unit), |holds| holds.queue)
+    }
+
+    pub(super) fn unplugs(&self) -> Span {
+        self.holds.map_or(times(UNPLUG.len(), self.per_command), |holds| holds.unplug)
+    }
+
+    pub(super) fn sends(&self) -> Span {
+        self.holds.map_or(times(SEND.len(), self.per_command), |holds| holds.send)
+    }
+
+    pub(super) fn interrupts(&self, commands: usize) -> Span {
+        self.holds.map_or(times(commands * INTERRUPT.len(), self.per_command), |holds| holds.interrupt)
+    }
+
+    pub(super) fn relocks(&self) -> u32 {
+        self.holds.map_or(0, |holds| holds.others)
+    }
+
+    pub(super) fn relock_hold(&self) -> Span {
+        self.holds.map_or(Span::ZERO, |holds| holds.other)
+    }
 }
 
 /// No limit of a size.

@@ -1,7 +1,8 @@
 //! Processes that read disks from end to end: what they, interrupts and bottom halves do, with a real queue and elevator for each
 //! disk. The queue decides how many requests there are and how many units each has; the host decides how long it takes.
 
-use super::kernel::{BUILD, CALL, COMPLETE, END, INTERRUPT, Kernel, QUEUE, SEND, Scope, UNPLUG, WAIT};
+use super::kernel::times;
+use super::kernel::{BUILD, CALL, COMPLETE, END, Kernel, Scope, Starts, WAIT};
 use super::machine::Machine;
 use crate::ReproError;
 use platter_block::bio::Bio;
@@ -10,13 +11,14 @@ use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_sim::host::{Contention, Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
+use platter_sim::rng::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The stages, by which processor time is accounted.
-pub(crate) const STAGES: [&str; 9] =
-    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete", "copy"];
+pub(crate) const STAGES: [&str; 11] =
+    ["call", "build", "queue", "wait", "unplug", "send", "interrupt", "complete", "copy", "user", "other"];
 const S_CALL: Stage = Stage(0);
 const S_BUILD: Stage = Stage(1);
 const S_QUEUE: Stage = Stage(2);
@@ -26,6 +28,8 @@ const S_SEND: Stage = Stage(5);
 const S_INTERRUPT: Stage = Stage(6);
 const S_COMPLETE: Stage = Stage(7);
 const S_COPY: Stage = Stage(8);
+const S_USER: Stage = Stage(9);
+const S_OTHER: Stage = Stage(10);
 
 /// The lock of all queues; then those of the queues, then those of the adapters.
 const ALL: LockId = LockId(0);
@@ -55,6 +59,8 @@ pub(crate) struct Load {
     pub(crate) processes: usize,
     /// Calls are of the kernel's readahead: the program reads through the page cache.
     pub(crate) cached: Option<Cached>,
+    /// Mean processor time of the program after each call: uniform from half to one and a half of it.
+    pub(crate) compute: Span,
 }
 
 /// A program that reads through the page cache, while the kernel keeps two windows in flight or read.
@@ -87,6 +93,12 @@ pub(crate) struct Found {
     pub(crate) usage: Usage,
     /// The lock of all queues.
     pub(crate) lock: LockUse,
+    /// The same by caller, in the order of [`STAGES`].
+    pub(crate) callers: Vec<LockUse>,
+    /// The locks of queues, where units are queued.
+    pub(crate) queue_lock: LockUse,
+    pub(crate) elapsed: Span,
+    pub(crate) bytes: u64,
     pub(crate) calls: Calls,
     /// Calls of the program.
     pub(crate) reads: u64,
@@ -101,13 +113,16 @@ enum At {
     QueueLock,
     Queue,
     QueueUnlock,
+    Target,
     UnplugLock(usize),
     Unplug,
     UnplugUnlock(usize),
     SendLock,
     Send,
     SendUnlock,
+    Relock,
     Sleep,
+    Compute,
     Copy,
     Over,
 }
@@ -121,7 +136,13 @@ struct Process {
     left: u64,
     /// Units in flight.
     out: u64,
-    requests: VecDeque<(u32, u64)>,
+    /// Devices that it has yet to start, and the one that it starts.
+    targets: Vec<usize>,
+    target: usize,
+    /// Requests that it has yet to send: device, tag and bytes.
+    requests: VecDeque<(usize, u32, u64)>,
+    /// Steps of further acquisitions of the lock of all queues.
+    relock: u32,
     /// Bytes that have arrived, and those that the program has read from the page cache.
     arrived: u64,
     consumed: u64,
@@ -145,9 +166,12 @@ struct Adapter {
 struct Readers {
     machine: Machine,
     kernel: Kernel,
-    cached: Option<Cached>,
+    load: Load,
     /// Bytes of a system call.
     call: u64,
+    rng: Rng,
+    /// Plugged devices, where a process that waits starts all of them.
+    plugged: Vec<usize>,
     processes: Vec<Process>,
     disks: Vec<Disk>,
     adapters: Vec<Adapter>,
@@ -155,6 +179,7 @@ struct Readers {
     found: VecDeque<(usize, u32, u64)>,
     /// The process whose command the bottom half has, its units and bytes.
     completing: Option<(usize, u64, u64)>,
+    relock: u32,
     calls: Calls,
     failed: bool,
 }
@@ -181,10 +206,6 @@ impl Machine {
     }
 }
 
-fn times(count: usize, cost: Span) -> Span {
-    Span(count as u64 * cost.0)
-}
-
 /// Runs a cell.
 pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError> {
     let Cell { machine, kernel, load, seed } = *cell;
@@ -201,13 +222,16 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     let system = Readers {
         machine,
         kernel,
-        cached: load.cached,
+        load,
         call,
+        rng: Rng::stream(seed, 1),
+        plugged: Vec::new(),
         processes: (0..load.processes).map(|_| Process::new(calls)).collect(),
         disks: (0..load.processes).map(disk).collect(),
         adapters: (0..machine.adapters).map(|_| Adapter::default()).collect(),
         found: VecDeque::new(),
         completing: None,
+        relock: 0,
         calls: Calls::default(),
         failed: false,
     };
@@ -240,9 +264,35 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
         rate: bytes as f64 * 1e3 / host.elapsed().0 as f64,
         idle: usage.percent(usage.idle),
         lock: host.lock(ALL).total(),
+        callers: (0..STAGES.len()).map(|stage| of_caller(&host, [ALL], stage)).collect(),
+        queue_lock: of_caller(&host, (1..=machine.disks).map(LockId), usize::from(S_QUEUE.0)),
+        elapsed: host.elapsed(),
+        bytes,
         usage,
         calls,
         reads: load.calls * load.processes as u64,
+    })
+}
+
+/// The use of some locks by the caller of that stage.
+fn of_caller(host: &Host<Readers>, locks: impl IntoIterator<Item = LockId>, stage: usize) -> LockUse {
+    let mut sum = LockUse::default();
+    for used in locks.into_iter().filter_map(|lock| host.lock(lock).callers.get(&Stage(stage as u16))) {
+        sum.acquisitions += used.acquisitions;
+        sum.contended += used.contended;
+        sum.held.0 += used.held.0;
+        sum.spun.0 += used.spun.0;
+    }
+    sum
+}
+
+/// The next step of further acquisitions of the lock of all queues, of which three steps each are left.
+fn relock(steps: &mut u32, hold: Span) -> Option<Step> {
+    *steps = steps.checked_sub(1)?;
+    Some(match *steps % 3 {
+        2 => Step::Lock(ALL, S_OTHER),
+        1 => Step::Run(S_OTHER, hold),
+        _ => Step::Unlock(ALL),
     })
 }
 
@@ -254,6 +304,9 @@ impl Process {
             pos: 0,
             left: calls,
             out: 0,
+            targets: Vec::new(),
+            target: 0,
+            relock: 0,
             requests: VecDeque::new(),
             arrived: 0,
             consumed: 0,
@@ -299,13 +352,17 @@ impl Readers {
             return;
         };
         self.calls.submit_bh += 1;
-        self.calls.elevator_merge += u64::from(queue.has_work());
+        let has_work = queue.has_work();
+        self.calls.elevator_merge += u64::from(has_work);
+        if self.kernel.starts == Starts::All && !has_work {
+            self.plugged.push(disk);
+        }
         queue.submit(now, bio);
         (process.queued, process.out) = (process.queued + unit, process.out + 1);
     }
 
-    fn send(&mut self, disk: usize, now: Time, effects: &mut Effects) {
-        let Some((tag, bytes)) = self.processes[disk].requests.pop_front() else { return };
+    fn send(&mut self, process: usize, now: Time, effects: &mut Effects) {
+        let Some((disk, tag, bytes)) = self.processes[process].requests.pop_front() else { return };
         let at = self.machine.adapter_of(disk);
         let adapter = &mut self.adapters[at];
         let time = Span(self.machine.command.0 + self.machine.kib.0 * bytes / 1024);
@@ -316,7 +373,7 @@ impl Readers {
 
     /// The program: its calls, or those of readahead, and its reads from the page cache.
     fn program(&mut self, disk: usize, now: Time) -> (At, Step) {
-        let (call, cached, per_command) = (self.call, self.cached, self.kernel.per_command);
+        let (call, cached, per_command) = (self.call, self.load.cached, self.kernel.per_command);
         let process = &mut self.processes[disk];
         match (process.at, cached) {
             (At::Copy, Some(Cached { read, cost })) if process.arrived >= process.consumed + call => {
@@ -338,51 +395,84 @@ impl Readers {
         }
     }
 
+    /// The program's own time, if its call is over, of which the system calls may be several.
+    fn computes(&mut self, disk: usize) -> Span {
+        let Process { pos, queued, .. } = self.processes[disk];
+        let is_over = (pos + queued).is_multiple_of(self.load.bytes);
+        match self.load.compute {
+            Span(mean) if mean > 0 && is_over => Span(mean / 2 + self.rng.below(mean)),
+            _ => Span::ZERO,
+        }
+    }
+
     fn process(&mut self, disk: usize, now: Time, effects: &mut Effects) -> Step {
         let kernel = self.kernel;
         let queueing = self.machine.lock_of(kernel.queueing, disk);
-        let sending = self.machine.lock_of(kernel.sending, disk);
-        let after = if self.cached.is_some() { At::Call } else { At::Sleep };
+        let unplug_locks = self.unplug_locks(self.processes[disk].target);
+        let after = if self.load.cached.is_some() { At::Call } else { At::Sleep };
         let process = &mut self.processes[disk];
         let (next, step) = match process.at {
             At::Call | At::Copy => self.program(disk, now),
             At::Unit if process.queued < self.call => {
                 (At::QueueLock, Step::Run(S_BUILD, times(BUILD.len(), kernel.per_unit)))
             }
-            At::Unit => (At::UnplugLock(0), Step::Run(S_WAIT, times(WAIT.len() - 1, kernel.per_command))),
+            At::Unit => {
+                match kernel.starts {
+                    Starts::Own => process.targets.push(disk),
+                    Starts::All => process.targets.append(&mut self.plugged),
+                }
+                (At::Target, Step::Run(S_WAIT, times(WAIT.len() - 1, kernel.per_command)))
+            }
             At::QueueLock => (At::Queue, Step::Lock(queueing, S_QUEUE)),
             At::Queue => {
                 self.queue_unit(disk, now);
-                (At::QueueUnlock, Step::Run(S_QUEUE, times(QUEUE.len(), kernel.per_unit)))
+                (At::QueueUnlock, Step::Run(S_QUEUE, kernel.queues()))
             }
             At::QueueUnlock => (At::Unit, Step::Unlock(queueing)),
-            At::UnplugLock(number) => match self.unplug_locks(disk).get(number).copied().flatten() {
+            At::Target => match process.targets.pop() {
+                Some(target) => {
+                    process.target = target;
+                    (At::UnplugLock(0), Step::Run(S_UNPLUG, Span::ZERO))
+                }
+                None => (after, Step::Run(S_UNPLUG, Span::ZERO)),
+            },
+            At::UnplugLock(number) => match unplug_locks.get(number).copied().flatten() {
                 Some(lock) => (At::UnplugLock(number + 1), Step::Lock(lock, S_UNPLUG)),
-                None => (At::Unplug, Step::Run(S_UNPLUG, times(UNPLUG.len(), kernel.per_command))),
+                None => (At::Unplug, Step::Run(S_UNPLUG, kernel.unplugs())),
             },
             At::Unplug => {
-                let queue = &mut self.disks[disk].queue;
+                let target = process.target;
+                let queue = &mut self.disks[target].queue;
                 queue.unplug_for_waiter(now);
                 while let Some(tag) = queue.next(now) {
-                    process.requests.push_back((tag, queue.started(tag).len));
+                    process.requests.push_back((target, tag, queue.started(tag).len));
                 }
                 (At::UnplugUnlock(1), Step::Run(S_UNPLUG, Span::ZERO))
             }
             At::UnplugUnlock(number) => {
-                let lock = self.unplug_locks(disk)[number];
+                let lock = unplug_locks[number];
                 let next = if number == 0 { At::SendLock } else { At::UnplugUnlock(number - 1) };
                 (next, lock.map_or(Step::Run(S_UNPLUG, Span::ZERO), Step::Unlock))
             }
-            At::SendLock if process.requests.is_empty() => (after, Step::Run(S_SEND, Span::ZERO)),
-            At::SendLock => (At::Send, Step::Lock(sending, S_SEND)),
-            At::Send => (At::SendUnlock, Step::Run(S_SEND, times(SEND.len(), kernel.per_command))),
-            At::SendUnlock => {
-                self.send(disk, now, effects);
-                (At::SendLock, Step::Unlock(sending))
+            At::SendLock if process.requests.is_empty() => (At::Target, Step::Run(S_SEND, Span::ZERO)),
+            At::SendLock => {
+                (At::Send, Step::Lock(self.machine.lock_of(kernel.sending, process.target), S_SEND))
             }
+            At::Send => (At::SendUnlock, Step::Run(S_SEND, kernel.sends())),
+            At::SendUnlock => {
+                let sending = self.machine.lock_of(kernel.sending, process.target);
+                process.relock = 3 * kernel.relocks();
+                self.send(disk, now, effects);
+                (At::Relock, Step::Unlock(sending))
+            }
+            At::Relock => match relock(&mut process.relock, kernel.relock_hold()) {
+                Some(step) => (At::Relock, step),
+                None => (At::SendLock, Step::Run(S_OTHER, Span::ZERO)),
+            },
             At::Sleep if process.out > 0 => (At::Sleep, Step::Sleep),
             // It is woken, and scheduled.
-            At::Sleep => (At::Call, Step::Run(S_WAIT, kernel.per_command)),
+            At::Sleep => (At::Compute, Step::Run(S_WAIT, kernel.per_command)),
+            At::Compute => (At::Call, Step::Run(S_USER, self.computes(disk))),
             At::Over => (At::Over, Step::End),
         };
         self.processes[disk].at = next;
@@ -401,7 +491,7 @@ impl Readers {
             2 => {
                 let count = adapter.done.len();
                 self.found.extend(adapter.done.drain(..));
-                Step::Run(S_INTERRUPT, times(count * INTERRUPT.len(), self.kernel.per_command))
+                Step::Run(S_INTERRUPT, self.kernel.interrupts(count))
             }
             3 => {
                 effects.raise_bottom();
@@ -415,10 +505,13 @@ impl Readers {
     }
 
     fn bottom(&mut self, now: Time, effects: &mut Effects) -> Step {
+        if let Some(step) = relock(&mut self.relock, self.kernel.relock_hold()) {
+            return step;
+        }
         if let Some((disk, units, bytes)) = self.completing.take() {
             let process = &mut self.processes[disk];
             (process.out, process.arrived) = (process.out - units, process.arrived + bytes);
-            if process.out == 0 || self.cached.is_some() {
+            if process.out == 0 || self.load.cached.is_some() {
                 effects.wake(disk);
             }
         }
@@ -430,6 +523,7 @@ impl Readers {
         self.failed |= spare[before..].iter().any(|bio| bio.status().is_err());
         let units = spare.len() - before;
         self.completing = Some((disk, units as u64, bytes));
+        self.relock = 3 * self.kernel.relocks();
         let copy = if self.kernel.bounce { self.kernel.copy_kib.0 * bytes / 1024 } else { 0 };
         let functions = times(COMPLETE.len(), self.kernel.per_command).0
             + times(units * END.len(), self.kernel.per_unit).0;

@@ -7,14 +7,23 @@ use platter_block::time::Span;
 
 /// Shares of the processors' time by stage, as a profile of the kernel has them by function.
 pub(crate) fn profile<'a>(rows: impl Iterator<Item = (String, &'a Found)>) -> Table {
-    let shares = STAGES.iter().chain(&["spin", "retry", "idle"]).map(|name| Column::number(*name, ""));
+    let rows: Vec<(String, Vec<f64>)> = rows
+        .map(|(name, found)| {
+            let usage = &found.usage;
+            let all = usage.stages.iter().chain([&usage.spin, &usage.retry, &usage.idle]);
+            (name, all.map(|part| usage.percent(*part)).collect())
+        })
+        .collect();
+    let stages = STAGES.iter().chain(&["spin", "retry", "idle"]).enumerate();
+    let used: Vec<(usize, &str)> = stages
+        .filter(|(at, _)| rows.iter().any(|(_, parts)| parts[*at] > 0.0))
+        .map(|(at, name)| (at, *name))
+        .collect();
+    let shares = used.iter().map(|(_, name)| Column::number(*name, ""));
     let mut table = Table::new(std::iter::once(Column::text("kernel")).chain(shares).collect::<Vec<_>>());
-    for (name, found) in rows {
-        let usage = &found.usage;
-        let all = usage.stages.iter().chain([&usage.spin, &usage.retry, &usage.idle]);
-        table.row(
-            std::iter::once(name).chain(all.map(|part| fixed(usage.percent(*part), 1))).collect::<Vec<_>>(),
-        );
+    for (name, parts) in rows {
+        let shares = used.iter().map(|(at, _)| fixed(parts[*at], 1));
+        table.row(std::iter::once(name).chain(shares).collect::<Vec<_>>());
     }
     table
 }

@@ -16,7 +16,7 @@ pub(crate) enum Host {
 /// Arguments of `platter sim host show`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Hosts: dm2002, dale2002, intel2004, sgi2004. A parameter that a figure of the experiment sets is an input; what no
+Hosts: dm2002, dsw2002, dale2002, intel2004, sgi2004. A parameter that a figure of the experiment sets is an input; what no
 document gives is called chosen.
 
 Examples:
