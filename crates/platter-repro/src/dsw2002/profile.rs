@@ -78,7 +78,9 @@ pub(super) fn share((cell, found): &(Cell, Found), function: &str) -> Option<f64
         _ => {}
     }
     let of_stage = |stage: &str| STAGES.iter().position(|name| *name == stage);
-    for (stage, functions, spins) in SHARED.iter().filter(|(_, functions, _)| functions.contains(&function)) {
+    if let Some((stage, functions, spins)) =
+        SHARED.iter().find(|(_, functions, _)| functions.contains(&function))
+    {
         let at = of_stage(stage)?;
         let queues = if *stage == "queue" { found.queue_lock.spun.0 } else { 0 };
         let spun = if function == *spins { found.callers[at].spun.0 + queues } else { 0 };

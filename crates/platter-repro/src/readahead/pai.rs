@@ -170,7 +170,7 @@ fn looked_up(policy: &str) -> Option<f64> {
     let mut cache = Cached { lookups: 0 };
     let requests = 10_000;
     for request in 0..requests {
-        let mut call = Call::new(Access::new(request * REQUEST << 12, REQUEST << 12));
+        let mut call = Call::new(Access::new((request * REQUEST) << 12, REQUEST << 12));
         policy.begin(&mut call, &mut cache);
         for page in request * REQUEST..(request + 1) * REQUEST {
             policy.page(&mut call, page, &mut cache);
