@@ -8,6 +8,7 @@ mod claims;
 mod found;
 mod machine;
 mod more;
+mod row;
 mod show;
 
 use super::seeds::other_seeds;

@@ -4,36 +4,18 @@ use super::SMALL;
 use super::found::{Found, mean, share_ahead};
 use super::machine::DISKS;
 use super::more;
+use super::row::{LARGEST, MIB, claim, ratio};
 use crate::claim::number;
 use crate::seeds::interval;
-use crate::{Claim, Kind, Rule};
+use crate::{Claim, Rule};
 use platter_bench::chunked::{Cell, Personality};
 use std::collections::HashSet;
 
 const KIB: u64 = 1 << 10;
-pub(super) const MIB: u64 = 1 << 20;
 /// Megabytes of the paper in a MiB.
 const MB: f64 = 1.048_576;
-pub(super) const LARGEST: u64 = 64 * MIB;
 
 use Personality::{CsraidPosix, Jbod, Kernel24, Windows};
-
-pub(super) fn claim(
-    id: &'static str,
-    place: &str,
-    says: &'static str,
-    unit: &'static str,
-    rule: Rule,
-) -> Claim {
-    let kind = match id {
-        // The rate of the model's outer zone and the share of bursts of its PCI bus were set with these figures.
-        "disk-peak" | "three-disks" => Kind::Input,
-        // The paper's arrays had one request at once.
-        "several-ahead" | "stripe-above-chunk-several" => Kind::Ours,
-        _ => Kind::Prediction,
-    };
-    Claim::new(id, kind, ("Staelin, Disk I/O in Linux, HPL-2002-352, 2002", place), (says, unit), rule)
-}
 
 /// Those of this file and the others.
 fn rows() -> impl Iterator<Item = fn(&Found<'_>) -> Claim> {
@@ -310,8 +292,4 @@ fn several_ahead(found: &Found<'_>) -> Option<f64> {
     let ahead = sizes
         .map(|&request| ratio(found.several(request, found.plan.stripe), found.all(CsraidPosix, request)));
     mean(&ahead.collect::<Option<Vec<f64>>>()?)
-}
-
-pub(super) fn ratio(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    Some(one? / other?)
 }

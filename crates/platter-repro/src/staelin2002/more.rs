@@ -1,8 +1,8 @@
 //! Statements of the paper about sequential reads, about the growth of its figures, and about the work of disks.
 
-use super::claims::{LARGEST, MIB, claim, ratio};
 use super::found::{Found, share_ahead};
 use super::machine::DISKS;
+use super::row::{LARGEST, MIB, claim, ratio};
 use crate::{Claim, Rule};
 use platter_bench::chunked::{Cell, Pattern, Personality, Plan};
 

@@ -4,7 +4,7 @@
 //! quarter.
 
 use super::cells::{Found, PAGE, THREAD, TIMES, Time};
-use super::crew::Outcome;
+use super::crew::{Outcome, single};
 use super::words;
 use crate::claim::{Claim, Rule};
 use crate::kind::Kind;
@@ -245,12 +245,6 @@ fn random(outcome: &Outcome) -> f64 {
 
 fn contiguous(outcome: &Outcome) -> f64 {
     outcome.cache.readahead.contiguous as f64
-}
-
-/// Share of the reads of the disk that are of one page.
-pub(super) fn single(outcome: &Outcome) -> f64 {
-    let reads: u64 = outcome.cache.reads.iter().sum();
-    outcome.cache.reads[0] as f64 / reads.max(1) as f64
 }
 
 fn counters(found: &Found) -> Vec<Claim> {

@@ -37,6 +37,12 @@ pub(super) struct Outcome {
     pub(super) log_blocks: u64,
 }
 
+/// Share of the reads of the disk that are of one page.
+pub(super) fn single(outcome: &Outcome) -> f64 {
+    let reads: u64 = outcome.cache.reads.iter().sum();
+    outcome.cache.reads[0] as f64 / reads.max(1) as f64
+}
+
 /// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doing {

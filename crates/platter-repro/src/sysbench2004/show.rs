@@ -2,8 +2,7 @@
 
 use super::REQUESTS;
 use super::cells::{CELLS, Found, SEEDS, TIMES};
-use super::claims::single;
-use super::crew::Outcome;
+use super::crew::{Outcome, single};
 use super::machine::Change;
 use platter_bench::report::units::fixed;
 use platter_bench::report::{Column, Table};

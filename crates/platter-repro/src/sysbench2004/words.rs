@@ -4,7 +4,7 @@
 //! other cure within 15 %; "regression" is a twentieth, and "more than" twice.
 
 use super::cells::{Found, PAGE};
-use super::claims::single;
+use super::crew::single;
 use crate::claim::{Claim, Rule};
 use crate::kind::Kind;
 
