@@ -193,7 +193,7 @@ fn budgets_after_each_step() {
 #[test]
 fn scans_are_counted() {
     let mut linus = Linus::default();
-    let mut add = |linus: &mut Linus, index: u32, sector: u64| {
+    let add = |linus: &mut Linus, index: u32, sector: u64| {
         let info = RequestInfo {
             pos: sector * 512,
             len: 4096,
