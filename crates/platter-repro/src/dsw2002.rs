@@ -26,7 +26,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Prefetches of each agent, and the fewest after which the start no longer shows.
-const CALLS: u64 = 2048;
+const CALLS: u64 = 768;
 const FEWEST: u64 = 192;
 
 /// The outcomes: of each seed, the kernels in the order of Table 2.

@@ -151,6 +151,10 @@ fn why_not(id: &str) -> &'static str {
         "t2-sb-moi" | "t2-sb-user" | "t2-sb-kernel" | "t2-sb-idle" => {
             "an agent for each processor and no more: a processor is idle while its agent waits for a disk"
         }
+        _ if id.starts_with("t2-sbir") => {
+            "a processor is idle while its agent waits for one page after another: agents do not compute meanwhile, as the \
+             database's may have done"
+        }
         _ => {
             "the mix is stated, not published; the holds of Table 5 are those of a contended lock and too long for a lock of \
              the queue"
