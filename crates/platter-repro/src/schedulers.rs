@@ -7,7 +7,7 @@ mod scenes;
 mod tables;
 
 use super::cells::run_all;
-use super::disk::open;
+use super::disk::{is_2_4, open};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Progress, Report, ReproError};
 use platter_bench::processes::{Outcome, RunLimits, run};
@@ -67,7 +67,16 @@ impl Cell {
     fn run(&self, scale: u64, cancel: &AtomicBool) -> Result<Outcome, ReproError> {
         let device = open(self.scene.disk, self.elevator, self.seed)?;
         let (processes, time) = self.scene.make((scale, self.seed), device.size())?;
-        let outcome = run(&device, processes, &RunLimits { time: Some(time), cancel, sync_writes: false })?;
+        let outcome = run(
+            &device,
+            processes,
+            &RunLimits {
+                time: Some(time),
+                cancel,
+                sync_writes: false,
+                flusher_starts: is_2_4(self.elevator.0),
+            },
+        )?;
         if outcome.cancelled { Err(ReproError::Interrupted) } else { Ok(outcome) }
     }
 }
