@@ -131,7 +131,8 @@ fn method(scale: u64) -> Vec<String> {
         "2.4 is the elevator linus, 2.5.61 deadline, Morton's CFQ (older than any release) cfq-v1, Axboe's with time \
          slices cfq; each has the parameters and rules of the kernel that was measured, with the slice, idle time and \
          depth of Axboe's patch. Direct writes are asynchronous to elevators, as they were until 2004. 2.4 has requests of 248 sectors \
-         and 64 of them for each direction; its plug and its one scan for merges are those of 2.6, as are waits for requests. Figures of a machine of 2003 are compared as ratios. A figure of 2 or more, or of 1/2 or less, holds within a \
+         and 64 of them for each direction; bios that wait for one wait until 32 are free. Its plug has neither a count nor a timer, \
+         and its elevator merges where its one scan ends. Figures of a machine of 2003 are compared as ratios. A figure of 2 or more, or of 1/2 or less, holds within a \
          factor of 2, any other within 30 %, and bounds that were narrower before stay."
             .to_owned(),
     ]
