@@ -38,7 +38,6 @@ use platter_block::counters::Snapshot;
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
 use platter_block::queue::PlugSettings;
-use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskSettings, LockScope};
 use std::sync::Arc;
@@ -46,7 +45,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// 2.4 had neither a count nor a timer: a plugged device started when a process waited. The delay is longer
 /// than any wait.
-const PLUG_OF_2_4: PlugSettings = PlugSettings { threshold: u32::MAX, delay: Span::from_secs(3600) };
+const PLUG_OF_2_4: PlugSettings = PlugSettings::BY_WAITERS;
 
 /// Makes names of locks unique within the process.
 static LOCKS: AtomicU64 = AtomicU64::new(0);

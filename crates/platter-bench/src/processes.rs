@@ -23,7 +23,7 @@
 //! let plan = ReadPlan::buffered(128 << 10);
 //! let processes = vec![Process::new("cat", 1, read_file(file, plan))];
 //! let never = AtomicBool::new(false);
-//! let outcome = run(&disk, processes, &RunLimits { time: None, cancel: &never, sync_writes: true })?;
+//! let outcome = run(&disk, processes, &RunLimits { time: None, cancel: &never, sync_writes: true, flusher_starts: false })?;
 //! assert_eq!(outcome.records[0].bytes, 1 << 20);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -22,7 +22,12 @@ fn disk(depth: u32, elevator: &str) -> Device {
 }
 
 fn go(device: &Device, processes: Vec<Process>, time: Option<Span>) -> Outcome {
-    run(device, processes, &RunLimits { time, cancel: &AtomicBool::new(false), sync_writes: true }).unwrap()
+    run(
+        device,
+        processes,
+        &RunLimits { time, cancel: &AtomicBool::new(false), sync_writes: true, flusher_starts: false },
+    )
+    .unwrap()
 }
 
 fn alone(depth: u32, steps: Steps) -> Record {
@@ -116,7 +121,8 @@ fn the_same_code_runs_in_real_time() {
     assert!(outcome.records.iter().all(|record| record.took.is_some()));
     assert_eq!(outcome.records[0].bytes, 20 * 6 * 8192);
     assert_eq!((outcome.records[1].bytes, outcome.records[2].bytes), (16 << 20, 16 << 20));
-    let cancelled = RunLimits { time: None, cancel: &AtomicBool::new(true), sync_writes: true };
+    let cancelled =
+        RunLimits { time: None, cancel: &AtomicBool::new(true), sync_writes: true, flusher_starts: false };
     let endless = random_io(file(1), Op::Read, 4096, Span::ZERO, 1, None);
     assert!(run(&device, vec![Process::new("endless", 1, endless)], &cancelled).unwrap().cancelled);
 }
@@ -125,7 +131,8 @@ fn the_same_code_runs_in_real_time() {
 fn failed_ios_end_the_run() {
     let beyond = File { offset: 1 << 40, len: 4096 };
     let process = Process::new("lost", 1, read_file(beyond, ReadPlan::direct(4096)));
-    let limits = RunLimits { time: None, cancel: &AtomicBool::new(false), sync_writes: true };
+    let limits =
+        RunLimits { time: None, cancel: &AtomicBool::new(false), sync_writes: true, flusher_starts: false };
     let error = run(&disk(1, "none"), vec![process], &limits).unwrap_err().to_string();
     assert!(error.contains("1099511627776"), "{error}");
 }
@@ -139,8 +146,12 @@ fn direct_writes_are_synchronous_only_where_the_kernel_has_them_so() {
         let reader = read_file(read, ReadPlan::direct(64 << 10).endless());
         let writer = write_file(written, WritePlan::direct(64 << 10).endless());
         let processes = vec![Process::new("reader", 1, reader), Process::new("writer", 2, writer)];
-        let limits =
-            RunLimits { time: Some(Span::from_secs(20)), cancel: &AtomicBool::new(false), sync_writes };
+        let limits = RunLimits {
+            time: Some(Span::from_secs(20)),
+            cancel: &AtomicBool::new(false),
+            sync_writes,
+            flusher_starts: false,
+        };
         let outcome = run(&device, processes, &limits).unwrap();
         let bytes: Vec<u64> = outcome.records.iter().map(|record| record.bytes).collect();
         bytes[0] as f64 / (bytes[0] + bytes[1]) as f64

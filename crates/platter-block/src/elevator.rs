@@ -117,6 +117,12 @@ pub trait Elevator: Send {
         true
     }
 
+    /// Whether two queued requests that have grown together become one; `back` starts where `front` ends.
+    fn allow_join(&self, front: RequestId, back: RequestId) -> bool {
+        let _ = (front, back);
+        true
+    }
+
     /// A queued request has grown by a merge, from `old` to `new`.
     fn merged(&mut self, id: RequestId, old: &RequestInfo, new: &RequestInfo) {
         let _ = (id, old, new);

@@ -25,7 +25,7 @@ pub use direct::{DirectLane, DirectQueue};
 pub use doubt::Watch;
 pub use pause::{FIRST_PAUSE, RETRIES};
 pub use prebuilt::Prebuilt;
-pub use sched::{CONGESTION_BATCH, PlugSettings, PoolStats, SchedQueue};
+pub use sched::{CONGESTION_BATCH, PlugSettings, PoolRules, PoolStats, SchedQueue};
 
 /// Settings of a queue. `Default` has the settings of a device opened without arguments.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,8 @@ pub struct Settings {
     pub depth: u32,
     /// Number of requests: per direction with an elevator (Linux 2.6: 128), in total without one (at least one).
     pub nr_requests: u32,
+    /// How bios that wait for a request get one; only used with an elevator.
+    pub pool: PoolRules,
     /// Merge bios into requests.
     pub merges: bool,
     /// Plugging of the device; only used with an elevator.
@@ -64,6 +66,7 @@ impl Default for Settings {
         Settings {
             depth: 128,
             nr_requests: 128,
+            pool: PoolRules::Batching,
             merges: true,
             plug: Some(PlugSettings::default()),
             timeout: None,

@@ -29,14 +29,14 @@
 //!
 //! In 2.4 one scan looked both for a request to merge with and for a place to insert. Here the queue looks for
 //! merges itself and asks [`allow_merge`](Elevator::allow_merge), which repeats the scan without changing
-//! anything and returns whether the scan would have reached the candidate. The cost of the scan is charged
-//! when its result is known, by `merged` or by `insert`, so a budget has the kernel's value after each step.
-//! The remaining differences:
-//! - Of several requests that a bio could join, the kernel took the one closest to the tail; the queue takes
-//!   the last one that grew, then any that ends where the bio starts, then any that starts where it ends.
-//! - Two requests that have grown together become one wherever they are, not only as neighbours in the list.
-//! - `per-scan` ends a scan at a request of the bio's direction with less budget than the bio has sectors,
-//!   even if that request could not have grown for its size: the elevator does not know the device's limits.
+//! anything and returns whether the scan would have ended at the candidate: of several requests that a bio could
+//! join, only the one closest to the tail is allowed, and two requests become one only as neighbours in the list
+//! ([`allow_join`](Elevator::allow_join)). The cost of the scan is charged when its result is known, by `merged`
+//! or by `insert`, so a budget has the kernel's value after each step. The remaining differences:
+//! - A bio between two neighbours in the list joins the first, which then absorbs the second; the kernel's scan
+//!   reaches the second first. The result is the same request, but the second is not charged for growing.
+//! - Without `max_sectors` the elevator does not know which requests could not grow for their size: such a request
+//!   also ends the scan.
 //! - Under 2.4 a driver could leave the request it works on at the head of the list (`head_active`), where
 //!   nothing was merged with it or put behind it. Here it has left the list, to the same effect.
 //!   `protect_head` gives the next request this protection too, as for a driver that has looked ahead.
@@ -55,6 +55,7 @@ const WRITE_LATENCY: usize = 3;
 const SEEK_COST: usize = 4;
 const MAX_BOMB_SEGMENTS: usize = 5;
 const PROTECT_HEAD: usize = 6;
+const MAX_SECTORS: usize = 7;
 
 /// The rows that `kernel` sets, in the order of [`PRESETS`].
 const PRESET_ROWS: [usize; 5] = [ACCOUNTING, READ_LATENCY, WRITE_LATENCY, SEEK_COST, MAX_BOMB_SEGMENTS];
@@ -77,8 +78,8 @@ const fn count(name: &'static str, preset: usize, help: &'static str) -> Param {
     Param::number(name, Unit::Count, PRESETS[DEFAULT][preset], (0, i32::MAX as i64), help)
 }
 
-static PARAMS: [Param; 7] = {
-    let mut all = [Param::number("", Unit::Count, 0, (0, 0), ""); 7];
+static PARAMS: [Param; 8] = {
+    let mut all = [Param::number("", Unit::Count, 0, (0, 0), ""); 8];
     all[KERNEL] = Param::word(
         "kernel",
         &KERNELS,
@@ -106,6 +107,13 @@ static PARAMS: [Param; 7] = {
         0,
         (0, 1),
         "the next request to leave is never merged, and nothing is put right behind it",
+    );
+    all[MAX_SECTORS] = Param::number(
+        "max_sectors",
+        Unit::Count,
+        0,
+        (0, i32::MAX as i64),
+        "most sectors of 512 bytes of a request that grows (2.4: 255); 0: as many as the device takes",
     );
     all
 };
@@ -144,7 +152,7 @@ struct Entry {
 /// The elevator of Linux 2.4.
 #[derive(Clone, Debug)]
 pub struct Linus {
-    settings: Settings<7>,
+    settings: Settings<8>,
     /// In the order of dispatch.
     list: VecDeque<Entry>,
     /// A request that has just absorbed another one: its growth costs no other request anything.
@@ -194,6 +202,40 @@ impl Linus {
         if next.sector > here.sector { after && before } else { after || before }
     }
 
+    /// Whether a bio may join a request by direction and size.
+    fn may_grow(&self, entry: &Entry, dir: Dir, count: u64) -> bool {
+        let most = self.settings.unsigned(MAX_SECTORS);
+        entry.dir == dir && (most == 0 || entry.sectors + count <= most)
+    }
+
+    /// Scans for a request that a bio can join: its place, and whether the bio joins its end.
+    fn scan_for_merge(&self, bio: &RequestInfo) -> Option<(usize, bool)> {
+        let per_scan = self.accounting() == Accounting::PerScan;
+        let (start, count) = (bio.pos / 512, sectors(bio.len));
+        for place in (self.protected()..self.list.len()).rev() {
+            let entry = &self.list[place];
+            let used_up = entry.budget <= 0;
+            if used_up && per_scan {
+                return None;
+            }
+            if self.may_grow(entry, bio.dir, count) {
+                if per_scan && entry.budget - 1 < count as i64 {
+                    return None;
+                }
+                if entry.sector + entry.sectors == start {
+                    return Some((place, true));
+                }
+                if start + count == entry.sector && !used_up {
+                    return Some((place, false));
+                }
+            }
+            if used_up {
+                return None;
+            }
+        }
+        None
+    }
+
     /// Scans for the place of a new request: returns the request that it goes behind, if any fits, and whether
     /// a read was passed on the way. Charges for the scan.
     fn scan(&mut self, new: &Entry) -> (Option<usize>, bool) {
@@ -206,16 +248,17 @@ impl Linus {
                 entry.budget -= i64::from(accounting == Accounting::PerScan);
                 break;
             }
-            let (dir, mut left) = (entry.dir, i64::MAX);
+            let mut left = i64::MAX;
             if accounting == Accounting::PerScan {
                 entry.budget -= 1;
                 left = entry.budget;
             }
-            passed_read |= dir == Dir::Read;
+            passed_read |= entry.dir == Dir::Read;
             if found.is_none() && self.fits_behind(place, new.sector) {
                 found = Some(place);
             }
-            if dir == new.dir && left < new.sectors as i64 {
+            let grows = self.may_grow(&self.list[place], new.dir, new.sectors);
+            if grows && left < new.sectors as i64 {
                 break;
             }
         }
@@ -278,25 +321,25 @@ impl Elevator for Linus {
     }
 
     fn allow_merge(&self, id: RequestId, request: &RequestInfo, bio: &RequestInfo) -> bool {
-        let accounting = self.accounting();
+        let Some((place, at_end)) = self.scan_for_merge(bio) else { return false };
         let back = request.end() == bio.pos;
-        for entry in self.list.range(self.protected()..).rev() {
-            let used_up = entry.budget <= 0;
-            match accounting {
-                Accounting::PerScan => {
-                    let short = entry.dir == bio.dir && entry.budget - 1 < sectors(bio.len) as i64;
-                    if used_up || short {
-                        return false;
-                    }
-                }
-                Accounting::Passover if used_up => return entry.id == id && back,
-                Accounting::Passover => {}
-            }
-            if entry.id == id {
-                return true;
-            }
+        if self.list[place].id == id {
+            return back == at_end;
         }
-        false
+        // The scan found the start of the neighbour behind: with the bio both become one.
+        let before = place.checked_sub(1).filter(|&before| before >= self.protected());
+        before.and_then(|before| self.list.get(before)).is_some_and(|entry| {
+            let all = sectors(bio.len) + self.list[place].sectors;
+            back && !at_end && entry.id == id && entry.budget > 0 && self.may_grow(entry, bio.dir, all)
+        })
+    }
+
+    fn allow_join(&self, front: RequestId, back: RequestId) -> bool {
+        let Some(place) = self.place_of(front).filter(|&place| place >= self.protected()) else {
+            return false;
+        };
+        let (first, next) = (&self.list[place], self.list.get(place + 1));
+        next.is_some_and(|next| next.id == back && self.may_grow(first, next.dir, next.sectors))
     }
 
     fn merged(&mut self, id: RequestId, old: &RequestInfo, new: &RequestInfo) {

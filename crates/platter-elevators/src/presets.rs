@@ -34,15 +34,18 @@ const CONTIGUOUS_OLDEST: &[(&str, &str)] = &[("batch_rule", "contiguous-oldest")
 /// noop before 2.6.15.
 const FRONT_MERGES: &[(&str, &str)] = &[("front_merges", "1")];
 
+/// Requests of 2.4.
+const MAX_SECTORS: (&str, &str) = ("max_sectors", "255");
+
 /// Every elevator of every kernel, by kernel.
 ///
 /// 2.5.61 stands for the kernel that Morton measured in February 2003: its anticipatory elevator and its CFQ are
 /// patches older than any release, for which the oldest releases are used. 2.6.10-ts is the patch with time slices of
 /// December 2004, with the slice, idle time and depth that its announcement names.
 pub static PRESETS: &[Preset] = &[
-    preset("2.4.18", "linus", &[("kernel", "2.4.1")]),
-    preset("2.4.20", "linus", &[("kernel", "2.4.20")]),
-    preset("2.4.25", "linus", &[("kernel", "2.4.20")]),
+    preset("2.4.18", "linus", &[("kernel", "2.4.1"), MAX_SECTORS]),
+    preset("2.4.20", "linus", &[("kernel", "2.4.20"), MAX_SECTORS]),
+    preset("2.4.25", "linus", &[("kernel", "2.4.20"), MAX_SECTORS]),
     preset("2.5.61", "deadline", CONTIGUOUS),
     preset("2.5.61", "anticipatory", &[("kernel", "2.6.0")]),
     preset("2.5.61", "cfq-v1", &[]),

@@ -2,6 +2,7 @@
 
 use super::ReproError;
 use platter_block::driver::Geometry;
+use platter_block::queue::{PlugSettings, PoolRules};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_elevators::presets::{self, Preset};
@@ -56,6 +57,11 @@ pub(super) fn open_unflushed(
     })
 }
 
+/// Whether a kernel has the plug, the pool and the limits of 2.4.
+pub(super) fn is_2_4(kernel: &str) -> bool {
+    kernel.starts_with("2.4.")
+}
+
 fn open_with(
     plan: DiskPlan,
     (kernel, elevator): (&'static str, &'static str),
@@ -75,9 +81,11 @@ fn open_with(
     let elevator = preset.ok_or(ReproError::NoPreset { kernel, elevator })?;
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
-    if kernel.starts_with("2.4.") {
+    if is_2_4(kernel) {
         geometry.limits.max_transfer = geometry.limits.max_transfer.min(REQUEST_OF_2_4);
         settings.queue.nr_requests = REQUESTS_OF_2_4;
+        settings.queue.pool = PoolRules::Quarter;
+        settings.queue.plug = settings.queue.plug.map(|_| PlugSettings::BY_WAITERS);
     }
     change(&mut geometry, &mut settings);
     Device::from_disk(disk.attach(plan.disk).with_geometry(geometry), settings, Some(elevator))
@@ -107,6 +115,7 @@ mod tests {
             (device.geometry().limits.max_transfer, requests.unwrap().1)
         });
         assert_eq!(limits, [(126_976, "64".to_owned()), (131_072, "128".to_owned())]);
+        assert_eq!(param("2.4.25", "linus", "max_sectors"), 255);
         let error = open(IDE, ("2.4.25", "cfq"), 1).err().map(|error| error.to_string());
         assert!(error.is_some_and(|error| error.contains("no elevator `cfq` of Linux 2.4.25")));
     }

@@ -74,7 +74,7 @@ fn measure(cell: &Cell, scale: u64, cancel: &AtomicBool) -> Result<f64, ReproErr
     let (first, second) = (place.tree(files, PER_DIRECTORY, seed)?, place.tree(files, PER_DIRECTORY, seed)?);
     let plan = ReadPlan { think: THINK, ..ReadPlan::buffered(WINDOW) };
     let process = Process::new("diff", 1, compare_trees(first, second, plan));
-    let limits = RunLimits { time: None, cancel, sync_writes: false };
+    let limits = RunLimits { time: None, cancel, sync_writes: false, flusher_starts: false };
     let outcome = run_processes(&device, vec![process], &limits)?;
     if outcome.cancelled {
         return Err(ReproError::Interrupted);

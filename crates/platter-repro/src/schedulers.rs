@@ -7,7 +7,7 @@ mod scenes;
 mod tables;
 
 use super::cells::run_all;
-use super::disk::open;
+use super::disk::{is_2_4, open};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Progress, Report, ReproError};
 use platter_bench::processes::{Outcome, RunLimits, run};
@@ -67,7 +67,16 @@ impl Cell {
     fn run(&self, scale: u64, cancel: &AtomicBool) -> Result<Outcome, ReproError> {
         let device = open(self.scene.disk, self.elevator, self.seed)?;
         let (processes, time) = self.scene.make((scale, self.seed), device.size())?;
-        let outcome = run(&device, processes, &RunLimits { time: Some(time), cancel, sync_writes: false })?;
+        let outcome = run(
+            &device,
+            processes,
+            &RunLimits {
+                time: Some(time),
+                cancel,
+                sync_writes: false,
+                flusher_starts: is_2_4(self.elevator.0),
+            },
+        )?;
         if outcome.cancelled { Err(ReproError::Interrupted) } else { Ok(outcome) }
     }
 }
@@ -122,7 +131,8 @@ fn method(scale: u64) -> Vec<String> {
         "2.4 is the elevator linus, 2.5.61 deadline, Morton's CFQ (older than any release) cfq-v1, Axboe's with time \
          slices cfq; each has the parameters and rules of the kernel that was measured, with the slice, idle time and \
          depth of Axboe's patch. Direct writes are asynchronous to elevators, as they were until 2004. 2.4 has requests of 248 sectors \
-         and 64 of them for each direction; its plug and its one scan for merges are those of 2.6, as are waits for requests. Figures of a machine of 2003 are compared as ratios. A figure of 2 or more, or of 1/2 or less, holds within a \
+         and 64 of them for each direction; bios that wait for one wait until 32 are free. Its plug has neither a count nor a timer, \
+         and its elevator merges where its one scan ends. Figures of a machine of 2003 are compared as ratios. A figure of 2 or more, or of 1/2 or less, holds within a \
          factor of 2, any other within 30 %, and bounds that were narrower before stay."
             .to_owned(),
     ]

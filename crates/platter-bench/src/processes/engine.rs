@@ -20,6 +20,9 @@ pub struct RunLimits<'a> {
     pub cancel: &'a AtomicBool,
     /// Whether direct writes are synchronous to elevators, as in late kernels.
     pub sync_writes: bool,
+    /// Whether writing back dirty pages starts the device, as `bdflush` of Linux 2.4 does after each pass: its plug
+    /// ([`PlugSettings::BY_WAITERS`](platter_block::queue::PlugSettings::BY_WAITERS)) has no timer.
+    pub flusher_starts: bool,
 }
 
 /// The result of a run.
@@ -57,6 +60,7 @@ struct Engine<'a> {
     free: Vec<u32>,
     bios: Bios,
     sync_writes: bool,
+    flusher_starts: bool,
     /// Processes in the foreground that are not over.
     waited_for: usize,
 }
@@ -86,6 +90,7 @@ pub fn run(
         free: Vec::new(),
         bios: Bios::new(device.geometry().limits.memory_align),
         sync_writes: limits.sync_writes,
+        flusher_starts: limits.flusher_starts,
         waited_for,
     };
     let until = limits.time.map_or(Time(u64::MAX), |time| start + time);
@@ -253,8 +258,13 @@ impl Engine<'_> {
     }
 
     fn write_back(&mut self, now: Time, index: u32) -> Result<(), ProcessError> {
+        let mut wrote = false;
         while let Some((offset, len)) = self.tasks[index as usize].cache.next_write() {
             self.start(now, index, Op::Write, offset, len, WRITE_BACK)?;
+            wrote = true;
+        }
+        if wrote && self.flusher_starts {
+            self.unplug();
         }
         Ok(())
     }

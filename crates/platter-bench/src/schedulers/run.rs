@@ -198,7 +198,12 @@ impl Runner<'_> {
         let world = World::new(self.options.seed);
         let device = (self.open)(&world, elevator).map_err(SchedulerError::Open)?;
         let site = Site { size: device.size(), seed: self.options.seed };
-        let limits = RunLimits { time: Some(self.options.time), cancel: self.cancel, sync_writes: true };
+        let limits = RunLimits {
+            time: Some(self.options.time),
+            cancel: self.cancel,
+            sync_writes: true,
+            flusher_starts: false,
+        };
         let outcome = mix.processes(&site).and_then(|all| processes::run(&device, all, &limits));
         let outcome = outcome.map_err(SchedulerError::Processes)?;
         Ok((!outcome.cancelled).then(|| add_up(elevator, mix, &outcome, DeviceStats::of(&device))))

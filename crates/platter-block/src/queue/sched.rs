@@ -43,7 +43,7 @@ use order::Order;
 use plug::DevicePlug;
 pub use plug::PlugSettings;
 use pool::RequestPool;
-pub use pool::{CONGESTION_BATCH, PoolStats};
+pub use pool::{CONGESTION_BATCH, PoolRules, PoolStats};
 
 /// Requests kept in reserve so that a flush or a retry can always be made (fact: the kernel's request mempool reserve
 /// is 4).
@@ -146,7 +146,7 @@ impl SchedQueue {
             stuck: false,
             withdrawn: 0,
             writes_zeroes: !geometry.limits.write_zeroes,
-            pool: RequestPool::new(settings.nr_requests),
+            pool: RequestPool::new(&settings),
             plug: DevicePlug::new(settings.plug),
             order: Order::default(),
             families: Families::default(),

@@ -37,6 +37,19 @@ const ORDER: &[Case] = &[
     Case { name: "a front merge changes the order that others see", steps: &[
         Add(0, "R100 R300"), Grow("R300", "R200+108"), Add(0, "R250"), Take(0, "R100 R200+108 R250 -"),
     ]},
+    Case { name: "of two requests that a bio could join, the one closest to the tail", steps: &[
+        Add(0, "R100+16 R108"), Refuse("R100+16", "R100+24"), Grow("R108", "R108+16"),
+    ]},
+    Case { name: "at a front that the scan reaches first", steps: &[
+        Add(0, "R100 W108 R116"), Refuse("R100", "R100+16"), Grow("R116", "R108+16"),
+    ]},
+    Case { name: "between neighbours the first, which absorbs the second", steps: &[
+        Add(0, "R100 R116"), Grow("R100", "R100+16"),
+    ]},
+    Case { name: "a request that could not grow for its size does not end the scan", steps: &[
+        Add(0, "R100 R84+24"), Refuse("R100", "R100+16"), Set("max_sectors", 24), Refuse("R84+24", "R84+32"),
+        Grow("R100", "R100+16"), Grow("R100+16", "R100+24"), Refuse("R100+24", "R100+32"),
+    ]},
     Case { name: "a protected head", steps: &[
         Set("protect_head", 1), Add(0, "R100 R300 R200"),
         Refuse("R100", "R100+16"), Refuse("R100", "R92+16"), Grow("R300", "R300+16"),
@@ -250,13 +263,27 @@ fn kernels_set_what_they_had() {
         let value = PARAMS[KERNEL].words.iter().position(|word| *word == name).expect("a word of the table");
         elevator.set("kernel", value as i64).expect("in range");
         let got = PARAMS.each_ref().map(|p| elevator.get(p.name).expect("a parameter"));
-        assert_eq!(got, [value as i64, accounting, read, write, seek, bomb, 0], "{name}");
+        assert_eq!(got, [value as i64, accounting, read, write, seek, bomb, 0, 0], "{name}");
         for (name, value) in [("read_latency", 7), ("seek_cost", 3)] {
             elevator.set(name, value).expect("in range");
             assert_eq!(elevator.get(name), Some(value));
         }
     }
     assert_eq!(elevator.get("write_latency"), Some(8192), "one at a time");
+}
+
+#[test]
+fn only_neighbours_in_the_list_become_one() {
+    let mut runner = Runner::new(Linus::default());
+    runner.step(&Add(0, "R100 W104 R108 R116"));
+    let id = |index| RequestId { index, generation: 1 };
+    assert!(!runner.elevator.allow_join(id(0), id(2)), "a write stands between them");
+    assert!(runner.elevator.allow_join(id(2), id(3)));
+    assert!(!runner.elevator.allow_join(id(3), id(2)) && !runner.elevator.allow_join(id(3), id(9)));
+    runner.step(&Set("max_sectors", 15));
+    assert!(!runner.elevator.allow_join(id(2), id(3)));
+    runner.step(&Set("max_sectors", 16));
+    assert!(runner.elevator.allow_join(id(2), id(3)));
 }
 
 #[test]

@@ -210,6 +210,7 @@ impl Driver {
                 && info.pos == old.end()
                 && (info.dir, info.sync, info.ioprio) == (old.dir, old.sync, old.ioprio)
                 && self.elevator.allow_merge(self.id(survivor), &old, info)
+                && self.elevator.allow_join(self.id(survivor), self.id(place))
         };
         let Some(absorbed) = self.in_state(State::Queued).into_iter().find(follows) else { return };
         let gone = self.places[absorbed].info;

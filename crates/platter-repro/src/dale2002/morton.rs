@@ -45,7 +45,11 @@ pub(super) fn write(writes: &Writes, scale: u64, cancel: &AtomicBool) -> Result<
     let device = open(writes.seed)?;
     let file = Placement::new(device.size()).file((BYTES / scale).max(FEWEST))?;
     let process = Process::new("dd", 1, write_file(file, WritePlan::direct(writes.wait)));
-    let outcome = run(&device, vec![process], &RunLimits { time: None, cancel, sync_writes: false })?;
+    let outcome = run(
+        &device,
+        vec![process],
+        &RunLimits { time: None, cancel, sync_writes: false, flusher_starts: false },
+    )?;
     match outcome.records.first() {
         Some(record) if !outcome.cancelled => Ok(record.mib_per_s()),
         _ => Err(ReproError::Interrupted),

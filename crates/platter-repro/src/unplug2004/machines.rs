@@ -93,7 +93,7 @@ mod tests {
         let file = Placement::new(device.size()).file(device.size() - (64 << 20)).unwrap();
         let reads = 4000;
         let steps = random_io(file, Op::Read, BYTES, Span::ZERO, 1, Some(reads));
-        let limits = RunLimits { time: None, cancel: &never, sync_writes: false };
+        let limits = RunLimits { time: None, cancel: &never, sync_writes: false, flusher_starts: false };
         let outcome =
             platter_bench::processes::run(&device, vec![Process::new("reader", 1, steps)], &limits).unwrap();
         let mean = outcome.took.0 as f64 / reads as f64;

@@ -3,7 +3,7 @@
 use super::{default_elevator, elevators};
 use crate::spec::{Args, Argument, ArgumentKind, SpecError, Words};
 use platter_block::elevator::Elevator;
-use platter_block::queue::{Ordered, PlugSettings, Settings};
+use platter_block::queue::{Ordered, PlugSettings, PoolRules, Settings};
 use platter_block::time::Span;
 use platter_disk::disk_backend::{DiskSettings, LockScope};
 use std::time::Duration;
@@ -120,6 +120,7 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn 
     let queue = Settings {
         depth: small(args.int("depth")?),
         nr_requests: small(args.int("nr_requests")?),
+        pool: PoolRules::default(),
         merges: args.flag("merges")?,
         plug,
         timeout: args.optional("timeout", Args::time)?.map(span),

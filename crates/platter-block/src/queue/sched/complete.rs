@@ -284,7 +284,7 @@ impl SchedQueue {
             if self.merge_waiter(now, list) {
                 continue;
             }
-            if self.pool.stats(dir).used >= self.settings.nr_requests {
+            if !self.pool.may_wake(dir) {
                 return;
             }
             if self.first_is_refused(list) {

@@ -276,6 +276,12 @@ impl SchedQueue {
             && f.takes_bios(b.bios)
             && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
             && limits.takes_segments(u32::from(f.segments) + u32::from(b.segments), f.len + b.len)
+            && self.elevator_joins(front, back)
+    }
+
+    fn elevator_joins(&self, front: u32, back: u32) -> bool {
+        let (front, back) = (self.table.id(front), self.table.id(back));
+        self.elevator.as_ref().is_none_or(|elevator| elevator.allow_join(front, back))
     }
 
     /// Joins two queued neighbours into one request. The caller updates the survivor's hash of ends.

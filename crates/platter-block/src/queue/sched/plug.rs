@@ -14,6 +14,12 @@ pub struct PlugSettings {
     pub delay: Span,
 }
 
+impl PlugSettings {
+    /// Linux 2.4: neither a count nor a timer, the device starts when a thread waits. The delay only bounds how long I/O
+    /// that no thread waits for is held back.
+    pub const BY_WAITERS: PlugSettings = PlugSettings { threshold: u32::MAX, delay: Span::from_secs(3600) };
+}
+
 impl Default for PlugSettings {
     fn default() -> PlugSettings {
         PlugSettings { threshold: 4, delay: Span::from_millis(3) }

@@ -1,5 +1,6 @@
 //! The request pool of Linux 2.6: a number of requests per direction, congestion marks, and batching: a
-//! context that had to wait may then take several requests without waiting again.
+//! context that had to wait may then take several requests without waiting again. And the pool of Linux 2.4, in which
+//! bios wait until a batch of requests is free.
 
 use super::Settings;
 use crate::bio::Context;
@@ -15,6 +16,21 @@ const BATCH_TIME: Span = Span::from_millis(20);
 pub(super) fn capacity(settings: &Settings) -> usize {
     2 * (settings.nr_requests as usize * 3 / 2)
 }
+
+/// How bios that wait for a request get one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PoolRules {
+    /// Linux 2.6: as soon as one is free. A context that had to wait, or that filled the queue, may take
+    /// [`CONGESTION_BATCH`] requests beyond the limit.
+    #[default]
+    Batching,
+    /// Linux 2.4: when a quarter of the requests of both directions (at most 32) is free in the direction of the bio. No
+    /// context goes beyond the limit.
+    Quarter,
+}
+
+/// Most free requests that a waiter of Linux 2.4 waits for.
+const QUARTER_MAX: u32 = 32;
 
 /// State of the pool for observers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +52,22 @@ struct Batch {
 
 pub(super) struct RequestPool {
     limit: u32,
+    rules: PoolRules,
+    /// A waiter gets a request while fewer are in use.
+    wake_below: u32,
     side: [PoolStats; 2],
     batch: [Option<Batch>; 2],
 }
 
 impl RequestPool {
-    pub(super) fn new(limit: u32) -> RequestPool {
-        RequestPool { limit, side: [PoolStats::default(); 2], batch: [None; 2] }
+    pub(super) fn new(settings: &Settings) -> RequestPool {
+        let (limit, rules) = (settings.nr_requests, settings.pool);
+        let wake_below = match rules {
+            PoolRules::Batching => limit,
+            // A quarter of the requests of both directions is half of those of one.
+            PoolRules::Quarter => limit - (limit / 2).clamp(1, QUARTER_MAX) + 1,
+        };
+        RequestPool { limit, rules, wake_below, side: [PoolStats::default(); 2], batch: [None; 2] }
     }
 
     /// The queue is congested at or above this number of used requests (113 of 128).
@@ -67,6 +92,9 @@ impl RequestPool {
 
     /// Lets `context` batch, because it was woken after waiting or because it filled the queue.
     pub(super) fn start_batch(&mut self, now: Time, dir: Dir, context: Context) {
+        if self.rules == PoolRules::Quarter {
+            return;
+        }
         let batch = Batch { context, left: CONGESTION_BATCH, until: now + BATCH_TIME };
         self.batch[dir as usize] = Some(batch);
     }
@@ -93,6 +121,11 @@ impl RequestPool {
         true
     }
 
+    /// Whether the first waiter of a direction may have a request.
+    pub(super) fn may_wake(&self, dir: Dir) -> bool {
+        self.side[dir as usize].used < self.wake_below
+    }
+
     /// Takes a request out of the pool regardless of the rules.
     pub(super) fn take_always(&mut self, dir: Dir) {
         let on = self.congestion_on();
@@ -109,7 +142,7 @@ impl RequestPool {
         side.used = side.used.saturating_sub(1);
         side.congested &= side.used >= off.max(1);
         side.full &= side.used + 1 > self.limit;
-        side.used < self.limit
+        side.used < self.wake_below
     }
 
     pub(super) fn stats(&self, dir: Dir) -> PoolStats {
@@ -120,6 +153,29 @@ impl RequestPool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
+
+    fn pool_of(nr_requests: u32, pool: PoolRules) -> RequestPool {
+        RequestPool::new(&Settings { nr_requests, pool, ..Settings::default() })
+    }
+
+    #[test]
+    fn the_pool_of_2_4_wakes_at_a_quarter_and_ends_at_its_limit() {
+        for (limit, wake_at) in [(64, 32), (32, 16), (128, 96), (1, 0), (2, 1)] {
+            let mut pool = pool_of(limit, PoolRules::Quarter);
+            assert_eq!(fill(&mut pool, 1000, 1), limit, "no batch goes beyond the limit");
+            pool.start_batch(Time(0), Dir::Write, Context::new(1));
+            assert_eq!(fill(&mut pool, 1000, 1), 0);
+            let woken: Vec<u32> = (0..limit).rev().filter(|_| pool.put(Dir::Write)).collect();
+            assert_eq!(woken.first(), Some(&wake_at), "of {limit}");
+            assert!(pool.may_wake(Dir::Write));
+        }
+        let mut pool = pool_of(64, PoolRules::Quarter);
+        fill(&mut pool, 64, 1);
+        pool.put(Dir::Write);
+        assert!(!pool.may_wake(Dir::Write) && pool.may_wake(Dir::Read));
+        assert_eq!(fill(&mut pool, 9, 2), 1, "a newcomer takes what is free");
+    }
 
     fn fill(pool: &mut RequestPool, n: u32, who: u32) -> u32 {
         (0..n).take_while(|_| pool.take(Time(0), Dir::Write, Context::new(who), MayQueue::May)).count() as u32
@@ -127,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_marks_are_those_of_2_6_10() {
-        let mut pool = RequestPool::new(128);
+        let mut pool = pool_of(128, PoolRules::Batching);
         assert_eq!(fill(&mut pool, 112, 1), 112);
         assert!(!pool.stats(Dir::Write).congested);
         fill(&mut pool, 1, 1);
@@ -142,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_fills_the_queue_batches_and_others_wait() {
-        let mut pool = RequestPool::new(128);
+        let mut pool = pool_of(128, PoolRules::Batching);
         assert_eq!(fill(&mut pool, 128, 1), 128);
         assert!(!pool.take(Time(0), Dir::Write, Context::new(2), MayQueue::May));
         assert_eq!(fill(&mut pool, 1000, 1), CONGESTION_BATCH);
@@ -153,7 +209,7 @@ mod tests {
 
     #[test]
     fn batching_ends_after_20_ms_and_at_three_halves() {
-        let mut pool = RequestPool::new(128);
+        let mut pool = pool_of(128, PoolRules::Batching);
         fill(&mut pool, 128, 1);
         let late = Time(0) + Span::from_millis(21);
         assert!(!pool.take(late, Dir::Write, Context::new(1), MayQueue::May));

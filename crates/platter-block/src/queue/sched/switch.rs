@@ -63,7 +63,7 @@ impl SchedQueue {
         if had_elevator == self.elevator.is_some() {
             return;
         }
-        self.pool = super::RequestPool::new(self.settings.nr_requests);
+        self.pool = super::RequestPool::new(&self.settings);
         if self.elevator.is_some() {
             let live: Vec<u32> =
                 self.table.in_state(State::Ready).chain(self.table.in_state(State::Started)).collect();

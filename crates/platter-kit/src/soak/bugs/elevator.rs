@@ -80,6 +80,10 @@ impl Elevator for Crooked {
         }
     }
 
+    fn allow_join(&self, front: RequestId, back: RequestId) -> bool {
+        self.inner.allow_join(front, back)
+    }
+
     fn may_queue(&self, context: Context, dir: Dir) -> MayQueue {
         self.inner.may_queue(context, dir)
     }
