@@ -186,9 +186,8 @@ fn check_statements(claims: &[Value], missing: &Value) {
     let listed: Vec<_> = listed.map(|missing| (text(&missing["says"]), text(&missing["reason"]))).collect();
     let expected: Vec<_> = without.iter().map(|(says, why)| (says.to_string(), why.to_string())).collect();
     assert_eq!(listed, expected);
-    // Ten wait for the experiment axboe2004 and four for dsw2002.
-    let of = |part: &str| without.iter().filter(|(_, why)| why.contains(part)).count();
-    assert_eq!((without.len(), of("axboe2004"), of("dsw2002")), (22, 10, 4));
+    // Four compare what their paper does not measure, four are properties, guesses or proposals, and one is about memory.
+    assert_eq!(without.len(), 9);
 }
 
 #[test]

@@ -20,6 +20,15 @@ const ONE_SIDED: &[(&str, &str)] = &[
     ("windows-large", "performing better at the larger sizes"),
     ("windows-small", "performing better for request sizes smaller than 4MB"),
     ("single-pages", "a lot of the IO"),
+    ("kernel-idle", "not making full use of the available parallelism"),
+    ("closed-by-hits", "the readahead turned itself off thing"),
+    ("lookups-off", "to avoid doing lots of pagecache lookups"),
+    ("lookups-size", "lots of pointless pagecache lookups"),
+    ("requests-no-help", "isn't improved by increasing nr_requests"),
+    ("expiry-no-help", "isn't improved by relaxing IO scheduler deadlines"),
+    ("off-no-help", "isn't improved by turning off readahead"),
+    ("tags-as", "the database regression"),
+    ("shared-2.4", "mucks up the 2.6 readahead state more than 2.4's"),
     ("2.5-spread", "completed at almost exactly the same time"),
 ];
 
@@ -118,7 +127,18 @@ fn verdicts_of_staelin2002() {
     check(
         "staelin2002",
         16,
-        &["disk-at-4m", "overrun", "csraid-ahead", "stripe-above-chunk", "windows-small"],
+        &[
+            "disk-at-4m",
+            "overrun",
+            "csraid-ahead",
+            "stripe-above-chunk",
+            "jbod-grows",
+            "sequential-jbod",
+            "kernel-idle",
+            "csraid-sync-ahead",
+            "csraid-jbod",
+            "large-sequential",
+        ],
     );
 }
 
@@ -144,13 +164,32 @@ fn verdicts_of_sysbench2004() {
             "counters-after",
             "counters-after-hits",
             "single-pages",
+            "requests-no-help",
+            "expiry-no-help",
+            "off-no-help",
+            "tags-as",
+            "semaphore-time",
+            "semaphore-closed",
+            "shared-2.4",
         ],
     );
 }
 
 #[test]
 fn verdicts_of_readahead() {
-    check("readahead", 16, &["dss", "conservative-context"]);
+    check(
+        "readahead",
+        16,
+        &[
+            "iozone-2.6.5",
+            "dss-2.6.5",
+            "iozone-2.6.7",
+            "dss-2.6.7",
+            "lookups-size",
+            "dss",
+            "conservative-context",
+        ],
+    );
 }
 
 #[test]

@@ -408,8 +408,6 @@ impl Readers {
     fn process(&mut self, disk: usize, now: Time, effects: &mut Effects) -> Step {
         let kernel = self.kernel;
         let queueing = self.machine.lock_of(kernel.queueing, disk);
-        let unplug_locks = self.unplug_locks(self.processes[disk].target);
-        let after = if self.load.cached.is_some() { At::Call } else { At::Sleep };
         let process = &mut self.processes[disk];
         let (next, step) = match process.at {
             At::Call | At::Copy => self.program(disk, now),
@@ -429,6 +427,24 @@ impl Readers {
                 (At::QueueUnlock, Step::Run(S_QUEUE, kernel.queues()))
             }
             At::QueueUnlock => (At::Unit, Step::Unlock(queueing)),
+            At::Sleep if process.out > 0 => (At::Sleep, Step::Sleep),
+            // It is woken, and scheduled.
+            At::Sleep => (At::Compute, Step::Run(S_WAIT, kernel.per_command)),
+            At::Compute => (At::Call, Step::Run(S_USER, self.computes(disk))),
+            At::Over => (At::Over, Step::End),
+            _ => self.start(disk, now, effects),
+        };
+        self.processes[disk].at = next;
+        step
+    }
+
+    /// A process that starts plugged devices: takes their requests and sends them.
+    fn start(&mut self, disk: usize, now: Time, effects: &mut Effects) -> (At, Step) {
+        let kernel = self.kernel;
+        let unplug_locks = self.unplug_locks(self.processes[disk].target);
+        let after = if self.load.cached.is_some() { At::Call } else { At::Sleep };
+        let process = &mut self.processes[disk];
+        match process.at {
             At::Target => match process.targets.pop() {
                 Some(target) => {
                     process.target = target;
@@ -469,14 +485,9 @@ impl Readers {
                 Some(step) => (At::Relock, step),
                 None => (At::SendLock, Step::Run(S_OTHER, Span::ZERO)),
             },
-            At::Sleep if process.out > 0 => (At::Sleep, Step::Sleep),
-            // It is woken, and scheduled.
-            At::Sleep => (At::Compute, Step::Run(S_WAIT, kernel.per_command)),
-            At::Compute => (At::Call, Step::Run(S_USER, self.computes(disk))),
-            At::Over => (At::Over, Step::End),
-        };
-        self.processes[disk].at = next;
-        step
+            // The other steps are those of `process`.
+            at => (at, Step::End),
+        }
     }
 
     fn interrupt(&mut self, at: usize, effects: &mut Effects) -> Step {

@@ -9,22 +9,19 @@ const STAELIN: &str = "Staelin, Disk I/O in Linux, HPL-2002-352, 2002";
 const KERNELTRAP: &str = "Random file I/O regressions in 2.6, KernelTrap, 4 May 2004";
 const TOKYO: &str = "Axboe, Linux Block IO - present and future, Tokyo, 15 October 2004";
 
-const DSW: Shown = Not("of the decision-support workload: experiment dsw2002");
-const AXBOE: Shown = Not("experiment axboe2004");
-
 const fn says(document: &'static str, place: &'static str, says: &'static str, shown: Shown) -> Statement {
     Statement { document, place, says, shown }
 }
 
 #[rustfmt::skip]
 pub(super) const STATEMENTS: &[Statement] = &[
-    says(OLS, "3", "bounce_end_io_read is the most expensive function of non-idle time on Baseline", DSW),
+    says(OLS, "3", "bounce_end_io_read is the most expensive function of non-idle time on Baseline", By("dsw2002", "t1-order")),
     says(OLS, "4", "without bounce buffers idle time of the microbenchmark falls from 64 to about 21 %", By("dm2002", "sb-read-idle")),
-    says(OLS, "4", "without bounce buffers __make_request becomes the most expensive function", DSW),
-    says(OLS, "5", "the lock that is contended is the io_request_lock, in the function that costs most", DSW),
+    says(OLS, "4", "without bounce buffers __make_request becomes the most expensive function", By("dsw2002", "t4-order")),
+    says(OLS, "5", "the lock that is contended is the io_request_lock, in the function that costs most", By("dsw2002", "t5-io_request_lock-spin")),
     says(OLS, "5", "queues of different devices are independent and can be filled at the same time", By("dm2002", "sbi-read-rate")),
     says(OLS, "5", "with a lock per queue the idle time rises, because spinning falls", By("dm2002", "sbi-read-idle")),
-    says(OLS, "5", "with a lock per queue the contention of the locks of all queues together falls too", DSW),
+    says(OLS, "5", "with a lock per queue the contention of the locks of all queues together falls too", By("dsw2002", "t6-scsi_make_request-spin")),
     says(OLS, "6", "512-byte units are merged again, but each costs; page-sized units are an eighth", By("dm2002", "submit_bh-rawvary")),
     says(OLS, "6", "page-sized units raise the rate slightly and the idle time much", By("dm2002", "sbir-read-idle")),
     says(OLS, "7", "without readv of the raw device each buffer of a vector is a read of its own that is waited for", By("ols2002", "waits-of-readv")),
@@ -89,17 +86,17 @@ pub(super) const STATEMENTS: &[Statement] = &[
     says(KERNELTRAP, "A. Morton, 3 May 2004, 23:29", "a semaphore around the read fixes it", By("sysbench2004", "semaphore-time")),
     says(KERNELTRAP, "A. Morton, 3 May 2004, 23:29", "a private copy of the state fixes it", By("sysbench2004", "private-cures")),
     says(KERNELTRAP, "comment, 5 May 2004", "a table of two streams would recognise the example", Not("a proposal of a reader; no kernel of the time had it")),
-    says(TOKYO, "2.4 IO scheduling", "elevator_linus sorts and merges in O(n)", AXBOE),
+    says(TOKYO, "2.4 IO scheduling", "elevator_linus sorts and merges in O(n)", By("axboe2004", "sort-2.4")),
     says(TOKYO, "Scalability components", "the io_request_lock is contended", By("dm2002", "sb-read-rate")),
-    says(TOKYO, "Scalability components", "request allocation of 2.4 wastes memory and fails under pressure", AXBOE),
-    says(TOKYO, "deadline scheduler", "deadline sorts in O(log n) and merges in O(1)", AXBOE),
-    says(TOKYO, "Anticipatory scheduler", "anticipatory batches reads and writes and performs well", AXBOE),
-    says(TOKYO, "CFQ scheduler", "CFQ is fair to readers", AXBOE),
-    says(TOKYO, "CFQ scheduler", "CFQ is fair to writers", AXBOE),
-    says(TOKYO, "CFQ scheduler", "CFQ groups by process, by user or by other keys", AXBOE),
-    says(TOKYO, "IO schedulers", "elevators can be switched at run time", AXBOE),
-    says(TOKYO, "IO Barriers", "barriers are soft or hard, by tags or by flushes of the cache", AXBOE),
+    says(TOKYO, "Scalability components", "request allocation of 2.4 wastes memory and fails under pressure", Not("the memory of kernels is not modelled")),
+    says(TOKYO, "deadline scheduler", "deadline sorts in O(log n) and merges in O(1)", By("axboe2004", "sort-2.6")),
+    says(TOKYO, "Anticipatory scheduler", "anticipatory batches reads and writes and performs well", By("axboe2004", "anticipation")),
+    says(TOKYO, "CFQ scheduler", "CFQ is fair to readers", By("axboe2004", "fair-reads-cfq-v1")),
+    says(TOKYO, "CFQ scheduler", "CFQ is fair to writers", By("axboe2004", "fair-writes-cfq-v1")),
+    says(TOKYO, "CFQ scheduler", "CFQ groups by process, by user or by other keys", By("axboe2004", "group-uid")),
+    says(TOKYO, "IO schedulers", "elevators can be switched at run time", By("axboe2004", "switch-lost")),
+    says(TOKYO, "IO Barriers", "barriers are soft or hard, by tags or by flushes of the cache", By("axboe2004", "barrier-hard")),
     says(TOKYO, "Plugging", "plugging was perfect until systems with many processors and disks", By("unplug2004", "intel-list")),
     says(TOKYO, "Plugging", "a plug for each device removes the limit", By("unplug2004", "intel-per-device")),
-    says(TOKYO, "Linux-2.7", "CFQ gets I/O priorities", AXBOE),
+    says(TOKYO, "Linux-2.7", "CFQ gets I/O priorities", By("axboe2004", "priorities-order")),
 ];

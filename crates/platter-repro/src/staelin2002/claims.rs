@@ -7,7 +7,7 @@ use super::more;
 use super::row::{LARGEST, MIB, claim, ratio};
 use crate::claim::number;
 use crate::seeds::interval;
-use crate::{Claim, Rule};
+use crate::{Claim, Kind, Rule};
 use platter_bench::chunked::{Cell, Personality};
 use std::collections::HashSet;
 
@@ -44,7 +44,7 @@ pub(super) fn all(found: &Found<'_>, others: &[Found<'_>]) -> Vec<Claim> {
     let others: Vec<Vec<Claim>> = others.iter().map(|other| claims(other).collect()).collect();
     let mut all: Vec<Claim> = claims(found).collect();
     for (place, claim) in all.iter_mut().enumerate() {
-        let near = claim.ours.filter(|value| claim.rule.is_near(*value));
+        let near = claim.ours.filter(|value| claim.kind != Kind::Mechanism && claim.rule.is_near(*value));
         claim.interval = near.and_then(|value| interval(value, others.iter().map(|other| other[place].ours)));
         if claim.holds() == Some(false) {
             claim.reason = Some(why_not(claim.id).to_owned());

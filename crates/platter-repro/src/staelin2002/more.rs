@@ -91,7 +91,7 @@ pub(super) const ROWS: [fn(&Found<'_>) -> Claim; 8] = [
         ours: ratio(found.peak(CsraidPosix, DISKS), found.peak(Jbod, DISKS)),
         ..claim(
             "csraid-jbod",
-            "4",
+            "section 4",
             "the largest rate of csraid is comparable to that of the disks",
             "of jbod's peak",
             Rule::Between(0.9, 1.1),
@@ -101,7 +101,7 @@ pub(super) const ROWS: [fn(&Found<'_>) -> Claim; 8] = [
         ours: ratio(found.all(Jbod, LARGEST), found.cell(&stream(found.plan, Jbod, LARGEST))),
         ..claim(
             "large-sequential",
-            "2",
+            "section 2",
             "large random requests behave like sequential ones (64 MB)",
             "of sequential",
             Rule::Between(0.9, 1.1),

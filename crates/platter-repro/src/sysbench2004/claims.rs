@@ -23,7 +23,7 @@ pub(super) fn all(found: &Found) -> Vec<Claim> {
     let seeds: Vec<Vec<Claim>> = found.by_seed().iter().map(of).collect();
     let mut claims = of(found);
     for (place, claim) in claims.iter_mut().enumerate() {
-        let near = claim.ours.filter(|value| claim.rule.is_near(*value));
+        let near = claim.ours.filter(|value| claim.kind != Kind::Mechanism && claim.rule.is_near(*value));
         claim.interval = near.and_then(|value| interval(value, seeds.iter().map(|seed| seed[place].ours)));
         if claim.holds() == Some(false) {
             claim.reason.get_or_insert_with(|| "the disk is only of the class of that machine's".to_owned());
