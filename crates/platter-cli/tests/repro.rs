@@ -97,35 +97,6 @@ fn readahead_has_its_claims() {
     }
 }
 
-/// Claims in words of 2002 and 2004 that hold at every scale, and those that do not.
-#[test]
-fn claims_in_words_have_these_verdicts() {
-    type Verdicts = (&'static str, &'static [&'static str], &'static [&'static str]);
-    let rows: [Verdicts; 3] = [
-        (
-            "sysbench2004",
-            &["requests-no-help", "off-no-help", "tags-as", "semaphore-closed", "off-single", "shared-2.4"],
-            &[],
-        ),
-        (
-            "readahead",
-            &["iozone-2.6.5", "dss-2.6.5", "iozone-2.6.7", "dss-2.6.7", "stays-off", "lookups-size"],
-            &["closed-by-hits", "lookups-off"],
-        ),
-        ("staelin2002", &["jbod-grows", "csraid-jbod", "large-sequential", "sequential-jbod"], &[]),
-    ];
-    for (name, hold, fail) in rows {
-        let report: Value = serde_json::from_str(&stdout(&[name, "--json", "--scale", "64"])).unwrap();
-        let claims = report["claims"].as_array().unwrap();
-        for (ids, verdict) in [(hold, true), (fail, false)] {
-            for id in ids {
-                let claim = claims.iter().find(|claim| claim["id"] == *id).unwrap();
-                assert_eq!(claim["holds"], verdict, "{claim:#}");
-            }
-        }
-    }
-}
-
 /// What the talk of 2004 says in words: which claims hold. Of the exact counts all do.
 #[test]
 fn the_words_of_the_talk_hold_but_those_listed() {
