@@ -43,9 +43,6 @@ pub(crate) struct Cell {
     pub(crate) seed: u64,
 }
 
-/// 2.4 had neither a count nor a timer: a plugged device started when a process waited.
-const PLUG: PlugSettings = PlugSettings { threshold: u32::MAX, delay: Span::from_secs(3600) };
-
 /// What each process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
@@ -214,7 +211,7 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
     let calls = load.calls * load.bytes / call;
     let size = 18_200_000_000 / 4096 * 4096;
     let geometry = Geometry::new(size, Limits::unlimited(512).with_max_transfer(kernel.command));
-    let settings = Settings { plug: Some(PLUG), ..Settings::default() };
+    let settings = Settings { plug: Some(PlugSettings::BY_WAITERS), ..Settings::default() };
     let disk = |_| {
         let elevator = platter_elevators::by_name("linus").map(|row| (row.make)());
         Disk { queue: SchedQueue::new(geometry, settings, elevator, Arc::default()), spare: Vec::new() }
