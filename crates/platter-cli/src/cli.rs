@@ -5,6 +5,7 @@ use std::io::Write;
 
 mod context;
 mod error;
+mod list;
 mod on;
 pub(crate) mod progress;
 mod signals;
@@ -14,6 +15,7 @@ mod time;
 
 pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};
+pub(crate) use list::split_list;
 pub(crate) use on::{Force, On};
 pub(crate) use signals::Request;
 pub(crate) use size::Size;

@@ -72,6 +72,10 @@ fn a_preset_runs_the_elevators_of_its_kernel() {
         ["noop(front_merges=1)", "deadline(batch_rule=contiguous)", "anticipatory(kernel=2.6.2)", "cfq-v1"];
     assert_eq!(elevators(&["2.6.5"]), all);
     assert_eq!(elevators(&["2.6.7", "--elevators", "anticipatory"]), ["anticipatory(kernel=2.6.7)"]);
+    let changed = ["2.6.7", "--elevators", "anticipatory(antic_expire=0), cfq-v1(quantum=2),noop"];
+    let expected =
+        ["anticipatory(kernel=2.6.7, antic_expire=0)", "cfq-v1(quantum=2)", "noop(front_merges=1)"];
+    assert_eq!(elevators(&changed), expected);
     for (more, told) in
         [(&["2.6.5", "--elevators", "cfq"][..], "no preset of `cfq`"), (&["2.6.99"], "2.6.28")]
     {
@@ -83,6 +87,10 @@ fn a_preset_runs_the_elevators_of_its_kernel() {
 
 #[test]
 fn the_examples_of_the_help_run() {
+    let two = "deadline(fifo_batch=1), deadline(fifo_batch=64)";
+    let result = json(&["--elevators", two, "--mixes", "reader-writer", "--time", "500ms"]);
+    let rows = result["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[1]["elevator"]), (2, &"deadline(fifo_batch=64)".into()));
     let result = json(&["--elevators", "deadline,noop", "--mixes", "readers", "--time", "500ms"]);
     assert_eq!(result["rows"].as_array().unwrap().len(), 2);
     assert_eq!((&result["rows"][0]["elevator"], &result["simulated"]), (&"deadline".into(), &true.into()));
@@ -119,7 +127,10 @@ fn a_disk_that_holds_something_is_not_written_to() {
 #[test]
 fn wrong_options_say_what_is_right() {
     for (args, says) in [
-        (&["--elevators", "elevate"][..], "unknown elevator; expected one of: noop"),
+        (&["--elevators", "elevate"][..], "there is no elevator `elevate`"),
+        (&["--elevators", "deadline(fifo_batch=-1)"], "fifo_batch"),
+        (&["--elevators", "deadline(fifo_batch=4"], "deadline"),
+        (&["--elevators", "noop,"], "the list `noop,` has an empty part"),
         (&["--mixes", "all"], "unknown mix; expected one of: reader-writer"),
         (&["--on", "sim(ideal, elevator=noop)"], "leave `elevator` out"),
         (&["--on", "ram(1M)"], "give a larger one"),

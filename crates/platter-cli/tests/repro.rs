@@ -73,12 +73,34 @@ fn wrong_options_say_what_is_right() {
         (&["schedulers", "--scale", "0"], "1..=64"),
         (&["schedulers", "--full", "--scale", "2"], "cannot be used with"),
         (&["schedulers", "--report", "/nonexistent/x.html"], "give another path"),
+        (&["plug2004", "--preset", "2.6.99"], "unknown kernel `2.6.99`; expected one of: 2.4.18"),
+        (&["plug2004", "--elevator", "cfq"], "those that can be changed are: anticipatory, deadline"),
+        (&["dm2002", "--elevator", "cfq"], "no elevators that can be changed"),
+        (&["plug2004", "--elevator", "deadline(fifo_batch=x)"], "fifo_batch"),
         (&[], "<NAME>"),
     ] {
         let output = run(args);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && said.contains(says), "{args:?}: {said}");
     }
+}
+
+/// What elevators do is shown with other parameters too, and then no figure counts as a prediction.
+#[test]
+fn other_parameters_change_the_figures() {
+    let figure = |more: &[&str]| {
+        let args = ["schedulers", "--json", "--scale", "64", "--threads", "2"];
+        let report: Value = serde_json::from_str(&stdout(&[&args[..], more].concat())).unwrap();
+        let claims = report["claims"].as_array().unwrap();
+        let claim = claims.iter().find(|claim| claim["id"] == "readahead-8k-as").unwrap().clone();
+        let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count();
+        (claim["ours"].as_f64().unwrap(), predictions, report["totals"].as_array().unwrap().len())
+    };
+    let (published, predictions, totals) = figure(&[]);
+    assert!(published < 2.0 && predictions > 30 && totals > 0, "{published}");
+    // Without anticipation, readers with a small window are interrupted after each of their reads.
+    let (changed, predictions, totals) = figure(&["--elevator", "anticipatory(antic_expire=0)"]);
+    assert!(changed > 3.0 && (predictions, totals) == (0, 0), "{changed}");
 }
 
 /// The disks of 2004 with the readahead of the time: every claim has a figure or a reason, and the notes list

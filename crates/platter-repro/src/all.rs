@@ -31,9 +31,11 @@ fn run(
     cancel: &AtomicBool,
     progress: &mut dyn FnMut(&Experiment, Progress),
 ) -> Result<Reports, ReproError> {
+    options.elevators.check(&table.iter().collect::<Vec<_>>())?;
     let run = |experiment: &'static Experiment| {
         let mut progress = |state| progress(experiment, state);
-        (experiment.run)(options, Hooks { cancel, progress: &mut progress })
+        let options = Options { elevators: options.elevators.for_experiment(experiment), ..options.clone() };
+        experiment.run(&options, Hooks { cancel, progress: &mut progress })
     };
     let reports = table.iter().map(run).collect::<Result<Vec<Report>, ReproError>>()?;
     Ok(Reports { reports, scale: options.scale })
@@ -272,14 +274,23 @@ mod tests {
         }
     }
 
-    const OPTIONS: Options = Options { scale: 4, threads: 1, seed: 1 };
-
     static OF_TESTS: [Experiment; 3] = [
-        Experiment { name: "a", summary: "", run: |_, _| Ok(report("a", "One")) },
-        Experiment { name: "b", summary: "", run: |_, _| Ok(report("b", "Two")) },
+        Experiment {
+            name: "a",
+            summary: "",
+            elevators: crate::no_elevators,
+            run: |_, _| Ok(report("a", "One")),
+        },
+        Experiment {
+            name: "b",
+            summary: "",
+            elevators: crate::no_elevators,
+            run: |_, _| Ok(report("b", "Two")),
+        },
         Experiment {
             name: "c",
             summary: "",
+            elevators: crate::no_elevators,
             run: |_, hooks| {
                 (hooks.progress)(Progress { done: 1, total: 1 });
                 match hooks.cancel.load(Ordering::Relaxed) {
@@ -291,7 +302,7 @@ mod tests {
     ];
 
     fn of_tests() -> Reports {
-        run(&OF_TESTS, &OPTIONS, &AtomicBool::new(false), &mut |_, _| ()).unwrap()
+        run(&OF_TESTS, &Options::default(), &AtomicBool::new(false), &mut |_, _| ()).unwrap()
     }
 
     #[test]
@@ -322,7 +333,7 @@ mod tests {
     fn progress_names_the_experiment_and_cancelling_ends_all() {
         let mut seen = Vec::new();
         let mut note = |experiment: &Experiment, state: Progress| seen.push((experiment.name, state.done));
-        let result = run(&OF_TESTS, &OPTIONS, &AtomicBool::new(true), &mut note);
+        let result = run(&OF_TESTS, &Options::default(), &AtomicBool::new(true), &mut note);
         assert!(matches!(result, Err(ReproError::Interrupted)));
         assert_eq!(seen, [("c", 1)]);
     }

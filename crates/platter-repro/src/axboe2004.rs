@@ -26,6 +26,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "axboe2004",
     summary: "what Axboe's talk of 2004 says of elevators, fairness, barriers and bios, counted",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -104,8 +105,11 @@ mod tests {
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);
-        run(&Options { scale: 64, threads, seed: 1 }, Hooks { cancel: &never, progress: &mut |_| () })
-            .unwrap()
+        run(
+            &Options { scale: 64, threads, ..Options::default() },
+            Hooks { cancel: &never, progress: &mut |_| () },
+        )
+        .unwrap()
     }
 
     #[test]

@@ -61,8 +61,13 @@ impl Rule {
 
     /// Whether a value is within 40 % of a bound, on either side of it.
     pub fn is_near(self, value: f64) -> bool {
+        self.is_within(1.4, value)
+    }
+
+    /// Whether a value is within this factor of a bound, on either side of it.
+    pub(super) fn is_within(self, factor: f64, value: f64) -> bool {
         let (low, high) = self.bounds();
-        let near = |bound: f64| value <= bound * 1.4 && value * 1.4 >= bound;
+        let near = |bound: f64| value <= bound * factor && value * factor >= bound;
         [low, high].into_iter().flatten().any(near)
     }
 

@@ -24,6 +24,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dale2002",
     summary: "direct-to-BIO for O_DIRECT: eight Fibre Channel disks on two processors, nine runs",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -172,7 +173,7 @@ mod tests {
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);
-        let options = Options { scale: 64, threads, seed: 1 };
+        let options = Options { scale: 64, threads, ..Options::default() };
         run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
     }
 

@@ -1,11 +1,10 @@
 //! The simulated disks of experiments, each in a world of its own.
 
-use super::ReproError;
+use super::{Elevators, ReproError};
 use platter_block::driver::Geometry;
 use platter_block::queue::{PlugSettings, PoolRules};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
-use platter_elevators::presets::{self, Preset};
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::{SimDisk, World};
 
@@ -40,14 +39,24 @@ pub(super) fn open(
     elevator: (&'static str, &'static str),
     seed: u64,
 ) -> Result<Device, ReproError> {
-    open_with(plan, elevator, seed, |_, _| ())
+    open_changed(plan, elevator, seed, &Elevators::default())
 }
 
-/// [`open`] for a file system of 2004, which does not flush the disk's own cache; with another number of requests for each
+/// [`open`] with other elevators than the published ones.
+pub(super) fn open_changed(
+    plan: DiskPlan,
+    elevator: (&'static str, &'static str),
+    seed: u64,
+    elevators: &Elevators,
+) -> Result<Device, ReproError> {
+    open_with(plan, (elevator, elevators), seed, |_, _| ())
+}
+
+/// [`open_changed`] for a file system of 2004, which does not flush the disk's own cache; with another number of requests for each
 /// direction, if one is given.
 pub(super) fn open_unflushed(
     plan: DiskPlan,
-    elevator: (&'static str, &'static str),
+    elevator: ((&'static str, &'static str), &Elevators),
     seed: u64,
     requests: Option<u32>,
 ) -> Result<Device, ReproError> {
@@ -64,7 +73,7 @@ pub(super) fn is_2_4(kernel: &str) -> bool {
 
 fn open_with(
     plan: DiskPlan,
-    (kernel, elevator): (&'static str, &'static str),
+    ((kernel, elevator), elevators): ((&'static str, &'static str), &Elevators),
     seed: u64,
     change: impl FnOnce(&mut Geometry, &mut DiskSettings),
 ) -> Result<Device, ReproError> {
@@ -77,8 +86,7 @@ fn open_with(
     if !plan.plug {
         settings.queue.plug = None;
     }
-    let preset = presets::find(kernel, elevator).and_then(Preset::make);
-    let elevator = preset.ok_or(ReproError::NoPreset { kernel, elevator })?;
+    let elevator = elevators.make(kernel, elevator)?;
     let mut geometry = disk.geometry();
     geometry.limits.max_transfer = geometry.limits.max_transfer.min(plan.max_transfer);
     if is_2_4(kernel) {

@@ -23,6 +23,7 @@ pub(super) use show::parameters;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dm2002",
     summary: "Improving Linux Block I/O: 32 disks on eight processors, Tables 3 and 8",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -118,7 +119,7 @@ mod tests {
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);
-        let options = Options { scale: 64, threads, seed: 1 };
+        let options = Options { scale: 64, threads, ..Options::default() };
         run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
     }
 
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn an_interruption_ends_it() {
         let cancel = AtomicBool::new(true);
-        let options = Options { scale: 1, threads: 1, seed: 1 };
+        let options = Options { scale: 1, ..Options::default() };
         let result = run(&options, Hooks { cancel: &cancel, progress: &mut |_| () });
         assert!(matches!(result, Err(ReproError::Interrupted)));
     }

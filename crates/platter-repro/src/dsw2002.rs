@@ -22,6 +22,7 @@ pub(super) use kernels::parameters;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "dsw2002",
     summary: "Improving Linux Block I/O: decision support on eight processors, Tables 1, 2 and 4 to 7",
+    elevators: super::no_elevators,
     run,
 };
 

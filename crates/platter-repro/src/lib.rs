@@ -15,6 +15,7 @@ mod dale2002;
 mod disk;
 mod dm2002;
 mod dsw2002;
+mod elevators;
 mod host;
 pub mod hosts;
 mod kind;
@@ -34,6 +35,7 @@ mod unplug2004;
 
 pub use all::{Reports, all};
 pub use claim::{Claim, Rule};
+pub use elevators::Elevators;
 pub use kind::Kind;
 pub use report::Report;
 pub use tally::Tally;
@@ -43,7 +45,7 @@ use platter_bench::processes::ProcessError;
 use std::sync::atomic::AtomicBool;
 
 /// How large experiments are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Published sizes and times are divided by this, 1 to [`MAX_SCALE`].
     pub scale: u64,
@@ -51,6 +53,15 @@ pub struct Options {
     pub threads: usize,
     /// Seed of the models. Figures near a bound are computed with the seeds that follow it too.
     pub seed: u64,
+    /// Elevators that are not those of the published kernels.
+    pub elevators: Elevators,
+}
+
+impl Default for Options {
+    /// A quarter of the published sizes, one thread, seed 1, the elevators of the published kernels.
+    fn default() -> Options {
+        Options { scale: 4, threads: 1, seed: 1, elevators: Elevators::default() }
+    }
 }
 
 /// Smallest experiments.
@@ -79,8 +90,35 @@ pub struct Experiment {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// Runs it.
-    pub run: fn(&Options, Hooks<'_>) -> Result<Report, ReproError>,
+    /// The elevators of its runs that [`Elevators`] can change.
+    elevators: fn() -> Vec<&'static str>,
+    run: fn(&Options, Hooks<'_>) -> Result<Report, ReproError>,
+}
+
+impl Experiment {
+    /// The elevators of its runs that [`Options::elevators`] can change, in alphabetical order.
+    pub fn elevators(&self) -> Vec<&'static str> {
+        let mut all = (self.elevators)();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Runs it. If its elevators are not those of the published kernels, no claim counts as a prediction.
+    ///
+    /// # Errors
+    /// It was cancelled, a model or a disk failed, or none of its runs has an elevator that is to be changed.
+    pub fn run(&self, options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
+        options.elevators.check(&[self])?;
+        let mut report = (self.run)(options, hooks)?;
+        options.elevators.mark(self, &mut report);
+        Ok(report)
+    }
+}
+
+/// No elevators that can be changed.
+fn no_elevators() -> Vec<&'static str> {
+    Vec::new()
 }
 
 /// Every experiment.
@@ -127,6 +165,28 @@ pub enum ReproError {
         kernel: &'static str,
         /// The elevator.
         elevator: &'static str,
+    },
+    /// The table of kernels does not have this one.
+    #[error("unknown kernel `{name}`; expected one of: {}", elevators::kernels().join(", "))]
+    NoKernel {
+        /// What was given instead.
+        name: String,
+    },
+    /// No run has an elevator that was to be changed.
+    #[error("{}", elevators::unused(*.elevator, .known))]
+    NoSuchElevator {
+        /// The elevator; `None`: any.
+        elevator: Option<&'static str>,
+        /// The elevators of the runs.
+        known: Vec<&'static str>,
+    },
+    /// An elevator did not take a value of a parameter.
+    #[error("{elevator}: {reason}")]
+    Refused {
+        /// The elevator.
+        elevator: &'static str,
+        /// The parameter and its range.
+        reason: String,
     },
     /// A readahead policy is missing.
     #[error("there is no readahead policy `{0}`; see `platter list`")]

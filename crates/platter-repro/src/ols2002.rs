@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ols2002",
     summary: "Improving Linux Block I/O in words: units, waits and bytes of a call, counted on the ladder",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn every_count_is_that_of_the_paper() {
         let never = AtomicBool::new(false);
-        let options = Options { scale: 1, threads: 1, seed: 1 };
+        let options = Options { scale: 1, ..Options::default() };
         let report = run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap();
         assert_eq!(report.claims.len(), ROWS.len());
         for claim in &report.claims {

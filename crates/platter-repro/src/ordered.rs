@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ordered",
     summary: "barriers by draining the queue and as ordered tags, on SCSI disks (Axboe 2004, Linux 2.6.16)",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -76,8 +77,11 @@ mod tests {
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);
-        run(&Options { scale: 64, threads, seed: 1 }, Hooks { cancel: &never, progress: &mut |_| () })
-            .unwrap()
+        run(
+            &Options { scale: 64, threads, ..Options::default() },
+            Hooks { cancel: &never, progress: &mut |_| () },
+        )
+        .unwrap()
     }
 
     #[test]

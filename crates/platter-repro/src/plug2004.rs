@@ -7,7 +7,7 @@
 mod claims;
 
 use super::cells::run_all;
-use super::disk::{DiskPlan, SCSI, open};
+use super::disk::{DiskPlan, SCSI, open_changed};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use platter_bench::processes::{
@@ -22,6 +22,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "plug2004",
     summary: "plugging performance: two kernel trees compared with the plug and without, eight runs",
+    elevators: || ELEVATORS.to_vec(),
     run,
 };
 
@@ -66,11 +67,11 @@ fn files(scale: u64) -> u64 {
 }
 
 /// Seconds at the published size.
-fn measure(cell: &Cell, scale: u64, cancel: &AtomicBool) -> Result<f64, ReproError> {
+fn measure(cell: &Cell, options: &Options, cancel: &AtomicBool) -> Result<f64, ReproError> {
     let Cell { elevator, plug, seed } = *cell;
-    let device = open(DiskPlan { plug, ..SCSI }, ("2.6.5", elevator), seed)?;
+    let device = open_changed(DiskPlan { plug, ..SCSI }, ("2.6.5", elevator), seed, &options.elevators)?;
     let mut place = Placement::new(device.size());
-    let files = files(scale);
+    let files = files(options.scale);
     let (first, second) = (place.tree(files, PER_DIRECTORY, seed)?, place.tree(files, PER_DIRECTORY, seed)?);
     let plan = ReadPlan { think: THINK, ..ReadPlan::buffered(WINDOW) };
     let process = Process::new("diff", 1, compare_trees(first, second, plan));
@@ -84,7 +85,7 @@ fn measure(cell: &Cell, scale: u64, cancel: &AtomicBool) -> Result<f64, ReproErr
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let cells = cells(options.seed);
-    let seconds = run_all(options, hooks, &cells, |cell, cancel| measure(cell, options.scale, cancel))?;
+    let seconds = run_all(options, hooks, &cells, |cell, cancel| measure(cell, options, cancel))?;
     let results = Results(cells.into_iter().zip(seconds).collect());
     Ok(Report {
         name: EXPERIMENT.name,
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn the_input_comes_out() {
         let never = AtomicBool::new(false);
-        let options = Options { scale: 4, threads: 2, seed: 1 };
+        let options = Options { scale: 4, threads: 2, ..Options::default() };
         let report = run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap();
         let inputs: Vec<_> = report.claims.iter().filter(|claim| claim.kind == Kind::Input).collect();
         assert_eq!(inputs.len(), 1);

@@ -13,6 +13,7 @@ use super::{Experiment, Hooks, Options, Report, ReproError};
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "readahead",
     summary: "readahead from Linux 2.4 to 3.12: its I/Os, and the gains of changes",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -68,8 +69,11 @@ mod tests {
 
     fn report(threads: usize) -> Report {
         let cancel = AtomicBool::new(false);
-        run(&Options { scale: 16, threads, seed: 1 }, Hooks { cancel: &cancel, progress: &mut |_| () })
-            .unwrap()
+        run(
+            &Options { scale: 16, threads, ..Options::default() },
+            Hooks { cancel: &cancel, progress: &mut |_| () },
+        )
+        .unwrap()
     }
 
     #[test]

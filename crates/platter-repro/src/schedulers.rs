@@ -7,9 +7,9 @@ mod scenes;
 mod tables;
 
 use super::cells::run_all;
-use super::disk::{is_2_4, open};
+use super::disk::{is_2_4, open_changed};
 use super::seeds::other_seeds;
-use super::{Experiment, Hooks, Options, Progress, Report, ReproError};
+use super::{Elevators, Experiment, Hooks, Options, Progress, Report, ReproError};
 use platter_bench::processes::{Outcome, RunLimits, run};
 use scenes::{SCENES, Scene};
 use std::cell::RefCell;
@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicBool;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "schedulers",
     summary: "the schedulers of Linux 2.4 and 2.6 as Morton (2003) and Axboe (2004) compared them",
+    elevators: || SCENES.iter().flat_map(|scene| scene.elevators).map(|(_, elevator)| *elevator).collect(),
     run: reproduce,
 };
 
@@ -64,8 +65,8 @@ impl Cell {
         (self.scene.id, self.elevator.1)
     }
 
-    fn run(&self, scale: u64, cancel: &AtomicBool) -> Result<Outcome, ReproError> {
-        let device = open(self.scene.disk, self.elevator, self.seed)?;
+    fn run(&self, scale: u64, elevators: &Elevators, cancel: &AtomicBool) -> Result<Outcome, ReproError> {
+        let device = open_changed(self.scene.disk, self.elevator, self.seed, elevators)?;
         let (processes, time) = self.scene.make((scale, self.seed), device.size())?;
         let outcome = run(
             &device,
@@ -91,7 +92,7 @@ fn cells(seed: u64) -> impl Iterator<Item = Cell> {
 fn reproduce(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let Hooks { cancel, progress } = hooks;
     let all: Vec<Cell> = cells(options.seed).collect();
-    let work = |cell: &Cell, cancel: &AtomicBool| cell.run(options.scale, cancel);
+    let work = |cell: &Cell, cancel: &AtomicBool| cell.run(options.scale, &options.elevators, cancel);
     let outcomes = run_all(options, Hooks { cancel, progress: &mut *progress }, &all, work)?;
     let results = Results::new(all.iter().map(Cell::key).zip(outcomes));
     let near = claims::near(&results);

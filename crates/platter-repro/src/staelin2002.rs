@@ -22,6 +22,7 @@ use platter_block::time::Span;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "staelin2002",
     summary: "Disk I/O in Linux: chunks at random places, from disks and striped arrays of 2002",
+    elevators: super::no_elevators,
     run,
 };
 
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_claim_has_its_figure_and_what_fails_has_a_reason() {
-        let options = Options { scale: 64, threads: 2, seed: 1 };
+        let options = Options { scale: 64, threads: 2, ..Options::default() };
         let never = AtomicBool::new(false);
         let mut last = None;
         let mut progress = |progress: Progress| last = Some(progress);
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_interruption_ends_it() {
-        let options = Options { scale: 1, threads: 1, seed: 1 };
+        let options = Options { scale: 1, ..Options::default() };
         let cancel = AtomicBool::new(true);
         let result = run(&options, Hooks { cancel: &cancel, progress: &mut |_| {} });
         assert!(matches!(result, Err(ReproError::Interrupted)));

@@ -25,6 +25,7 @@ use platter_bench::fileio::Plan;
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "sysbench2004",
     summary: "random file I/O regressions in 2.6: SysBench's fileio test of May 2004",
+    elevators: || CELLS.iter().map(|(_, kernel)| kernel.elevator).collect(),
     run,
 };
 
@@ -41,7 +42,7 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let outcomes = run_all(options, hooks, &cells, |&(kernel, seed), cancel| {
         let plan =
             Plan { total_size: kernel.files, events: requests, fsync_end: false, seed, ..Plan::default() };
-        crew::run(&Machine::new(kernel, seed)?, &plan, kernel, cancel)
+        crew::run(&Machine::new(kernel, seed, &options.elevators)?, &plan, kernel, cancel)
     })?;
     let found = Found::new(outcomes);
     Ok(Report {
@@ -65,7 +66,7 @@ mod tests {
     fn report(threads: usize) -> Report {
         let cancel = AtomicBool::new(false);
         let hooks = Hooks { cancel: &cancel, progress: &mut |_| () };
-        run(&Options { scale: 64, threads, seed: 1 }, hooks).unwrap()
+        run(&Options { scale: 64, threads, ..Options::default() }, hooks).unwrap()
     }
 
     /// At the smallest scale: claims that do not depend on how long windows had time to be closed.

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 fn report(name: &str, scale: u64) -> Report {
     let never = AtomicBool::new(false);
     let hooks = Hooks { cancel: &never, progress: &mut |_| () };
-    (by_name(name).unwrap().run)(&Options { scale, threads: 2, seed: 1 }, hooks).unwrap()
+    by_name(name).unwrap().run(&Options { scale, threads: 2, ..Options::default() }, hooks).unwrap()
 }
 
 /// Rules with one bound, and the words of the source that have only one.
@@ -80,7 +80,7 @@ fn check(name: &str, scale: u64, holding: &[&str]) {
             check_rule(claim);
         }
         let near = claim.ours.is_some_and(|value| claim.rule.is_near(value));
-        assert_eq!(claim.interval.is_some(), near && claim.kind != Kind::Mechanism, "{claim:?}");
+        assert!(claim.interval.is_some() || !near || claim.kind == Kind::Mechanism, "{claim:?}");
     }
     let predictions = report.claims.iter().filter(|claim| claim.kind == Kind::Prediction);
     let hold: Vec<&str> =

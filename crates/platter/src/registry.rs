@@ -28,7 +28,9 @@ mod row;
 mod simulated;
 mod table;
 
-pub use default_elevator::{DEFAULT_ELEVATOR_VARIABLE, set_default_elevator};
+pub use default_elevator::{
+    DEFAULT_ELEVATOR_VARIABLE, ElevatorValues, elevator_values, set_default_elevator,
+};
 pub use driver::{DriverArgs, DriverType, OpenDisk};
 pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;

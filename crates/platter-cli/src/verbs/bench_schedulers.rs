@@ -3,7 +3,7 @@
 mod on;
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit, Force};
+use crate::cli::{CliError, Context, Exit, Force, split_list};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::parse_time;
@@ -30,9 +30,9 @@ pub(crate) struct Schedulers {
     on: String,
     #[command(flatten)]
     force: Force,
-    /// Only these elevators [default: all]
-    #[arg(long, value_name = "NAME", num_args = 1.., value_delimiter = ',', value_parser = parse_elevator)]
-    elevators: Vec<&'static str>,
+    /// Only these elevators, with other parameters if some are given: 'deadline(fifo_batch=4), noop' [default: all]
+    #[arg(long, value_name = "NAME", num_args = 1..)]
+    elevators: Vec<String>,
     /// The elevators of this kernel, with its parameters: 2.6.5, 2.6.10-ts [default: those of all, with their own defaults]
     #[arg(long, value_name = "KERNEL", value_parser = parse_preset)]
     preset: Option<&'static str>,
@@ -52,12 +52,6 @@ pub(crate) struct Schedulers {
     /// Also write the table to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-}
-
-fn parse_elevator(name: &str) -> Result<&'static str, String> {
-    let known = || TABLE.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
-    let row = platter_elevators::by_name(name);
-    row.map(|row| row.name).ok_or_else(|| format!("unknown elevator; expected one of: {}", known()))
 }
 
 fn parse_preset(kernel: &str) -> Result<&'static str, String> {
@@ -85,6 +79,7 @@ fn after_help() -> String {
     help + "\nExamples:\n  platter bench schedulers --time 2s\n  \
             platter bench schedulers --elevators deadline,noop --mixes readers --time 5s --json\n  \
             platter bench schedulers --preset 2.6.5\n  \
+            platter bench schedulers --elevators 'deadline(fifo_batch=1), deadline(fifo_batch=64)'\n  \
             platter bench schedulers --on /dev/sdb --report schedulers.html\n  \
             platter bench schedulers --on 'file(disk.img, create=1G)' --mixes reader-writer\n\n\
             On a simulated device the same seed gives the same table. On other devices the cells run one after the \
@@ -146,19 +141,31 @@ impl Schedulers {
 
     /// The elevators of the cells as in device specs.
     fn wanted(&self) -> Result<Vec<String>, CliError> {
-        let Some(kernel) = self.preset else {
-            let all = || TABLE.iter().map(|row| row.name);
-            let known = self.elevators.is_empty().then(all).into_iter().flatten();
-            return Ok(known.chain(self.elevators.iter().copied()).map(str::to_owned).collect());
-        };
-        if self.elevators.is_empty() {
-            return Ok(presets::of_kernel(kernel).map(Preset::spec).collect());
+        let named = self.elevators.iter().map(|list| split_list(list));
+        let named = named.collect::<Result<Vec<_>, _>>()?.concat();
+        if !named.is_empty() {
+            return named.into_iter().map(|text| self.elevator(text)).collect();
         }
-        let find = |&name: &&'static str| {
-            let preset = presets::find(kernel, name).map(Preset::spec);
-            preset.ok_or_else(|| CliError::usage(format!("Linux {kernel} has no preset of `{name}`")))
-        };
-        self.elevators.iter().map(find).collect()
+        Ok(match self.preset {
+            Some(kernel) => presets::of_kernel(kernel).map(Preset::spec).collect(),
+            None => TABLE.iter().map(|row| row.name.to_owned()).collect(),
+        })
+    }
+
+    /// An elevator that was named, with its parameters in the kernel of the preset before those that were given.
+    fn elevator(&self, text: &str) -> Result<String, CliError> {
+        let (name, _) = registry::elevator_values(text).map_err(OpenError::Spec)?;
+        let Some(kernel) = self.preset else { return Ok(text.to_owned()) };
+        let preset = presets::find(kernel, name);
+        let preset =
+            preset.ok_or_else(|| CliError::usage(format!("Linux {kernel} has no preset of `{name}`")))?;
+        let given = text.trim_end().strip_suffix(')').and_then(|text| text.split_once('('));
+        let given = given.map_or("", |(_, params)| params.trim());
+        Ok(match (preset.spec().strip_suffix(')'), given) {
+            (_, "") => preset.spec(),
+            (Some(open), given) => format!("{open}, {given})"),
+            (None, _) => text.to_owned(),
+        })
     }
 
     /// Whether all devices in the spec are simulated, which decides which mixes run without being named.

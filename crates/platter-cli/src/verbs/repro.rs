@@ -1,9 +1,10 @@
 //! `platter repro`: published experiments, reproduced on models.
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context};
+use crate::cli::{CliError, Context, split_list};
 use clap::Args;
-use platter_repro::{Experiment, Hooks, MAX_SCALE, Options, Report, Reports, ReproError, TABLE};
+use platter::registry::{self, OpenError};
+use platter_repro::{Elevators, Experiment, Hooks, MAX_SCALE, Options, Report, Reports, ReproError, TABLE};
 use std::path::{Path, PathBuf};
 
 /// The name that stands for all experiments.
@@ -31,6 +32,12 @@ pub(crate) struct Repro {
     /// Seed of the models; figures near a bound are computed with the seeds that follow it too
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Give elevators these values of parameters, after those of their kernel: 'deadline(fifo_batch=4), cfq(quantum=8)'
+    #[arg(long, value_name = "NAME(PARAM=VALUE…)")]
+    elevator: Vec<String>,
+    /// Give all elevators their parameters of this kernel: 2.6.5, 2.6.10-ts [default: of the kernel that was measured]
+    #[arg(long, value_name = "KERNEL")]
+    preset: Option<String>,
     /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -58,7 +65,10 @@ fn after_help() -> String {
             platter repro schedulers --full --report schedulers.html\n  \
             platter repro staelin2002 --report staelin2002.html\n  \
             platter repro sysbench2004\n  platter repro readahead --json\n  platter repro ordered\n  \
-            platter repro all --report all.html\n\n\
+            platter repro all --report all.html\n  \
+            platter repro plug2004 --elevator 'anticipatory(antic_expire=0)'\n  \
+            platter repro schedulers --preset 2.6.16\n\n\
+            With --elevator or --preset the figures are not those of a published kernel, and none counts as a prediction.\n\
             A claim that does not hold in the model is reported; it does not change the exit status."
 }
 
@@ -91,13 +101,24 @@ impl Repro {
         std::fs::write(path, page()).map_err(|error| cannot_write(path, &error))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, context: &Context) -> Result<Options, CliError> {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-        Options {
+        let mut elevators = Elevators::default();
+        if let Some(kernel) = &self.preset {
+            elevators = elevators.of_kernel(kernel).map_err(|error| failed(context, error))?;
+        }
+        for list in &self.elevator {
+            for text in split_list(list)? {
+                let (name, params) = registry::elevator_values(text).map_err(OpenError::Spec)?;
+                elevators = elevators.with(name, params);
+            }
+        }
+        Ok(Options {
             scale: if self.full { 1 } else { self.scale },
             threads: self.threads.unwrap_or_else(processors),
             seed: self.seed,
-        }
+            elevators,
+        })
     }
 
     fn reproduce(&self, context: &Context, experiment: &Experiment) -> Result<Report, CliError> {
@@ -108,7 +129,7 @@ impl Repro {
             }
         };
         let hooks = Hooks { cancel: context.interrupted, progress: &mut show };
-        (experiment.run)(&self.options(), hooks).map_err(|error| failed(context, error))
+        experiment.run(&self.options(context)?, hooks).map_err(|error| failed(context, error))
     }
 
     fn reproduce_all(&self, context: &Context) -> Result<Reports, CliError> {
@@ -125,7 +146,7 @@ impl Repro {
                 ));
             }
         };
-        platter_repro::all(&self.options(), context.interrupted, &mut show)
+        platter_repro::all(&self.options(context)?, context.interrupted, &mut show)
             .map_err(|error| failed(context, error))
     }
 }
@@ -133,6 +154,9 @@ impl Repro {
 fn failed(context: &Context, error: ReproError) -> CliError {
     match error {
         ReproError::Interrupted => context.interruption(error.to_string()),
+        ReproError::NoKernel { .. } | ReproError::NoSuchElevator { .. } | ReproError::Refused { .. } => {
+            CliError::usage(error.to_string())
+        }
         error => CliError::failed(error.to_string()),
     }
 }

@@ -1,7 +1,7 @@
 //! The machines of the test: one IDE disk, its queue with an elevator, and a page cache with a readahead policy.
 
-use crate::ReproError;
 use crate::disk::{IDE, SCSI, open_unflushed};
+use crate::{Elevators, ReproError};
 use platter_cache as cache;
 use platter_disk::device::Device;
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn new(kernel: &Kernel, seed: u64) -> Result<Machine, ReproError> {
-        let disk = open(kernel, seed)?;
+    pub(super) fn new(kernel: &Kernel, seed: u64, elevators: &Elevators) -> Result<Machine, ReproError> {
+        let disk = open(kernel, seed, elevators)?;
         let settings = cache::Settings {
             size: kernel.pages(),
             readahead: crate::policies::by_name(kernel.readahead)
@@ -81,13 +81,13 @@ impl Machine {
 }
 
 /// The disk with its queue.
-fn open(kernel: &Kernel, seed: u64) -> Result<Device, ReproError> {
+fn open(kernel: &Kernel, seed: u64, elevators: &Elevators) -> Result<Device, ReproError> {
     let plan = if kernel.change == Change::Tags { SCSI } else { IDE };
     let requests = match kernel.change {
         Change::Requests(requests) => Some(requests),
         _ => None,
     };
-    let disk = open_unflushed(plan, (kernel.preset, kernel.elevator), seed, requests)?;
+    let disk = open_unflushed(plan, ((kernel.preset, kernel.elevator), elevators), seed, requests)?;
     if let Change::Expiry(times) = kernel.change {
         for (param, value) in disk.elevator_params() {
             if EXPIRIES.contains(&param.name) {
@@ -108,7 +108,7 @@ mod tests {
     fn changes_reach_the_queue_and_the_disk() {
         let of = |name: &str| {
             let (_, kernel) = CELLS.iter().find(|(cell, _)| *cell == name).unwrap();
-            let disk = open(kernel, 1).unwrap();
+            let disk = open(kernel, 1, &Elevators::default()).unwrap();
             let fact = |of: &str| disk.facts().into_iter().find(|(name, _)| *name == of).unwrap().1;
             let params = disk.elevator_params();
             let param = |of: &str| params.iter().find(|(param, _)| param.name == of).unwrap().1;

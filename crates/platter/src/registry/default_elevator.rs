@@ -1,4 +1,4 @@
-//! Reads `elevator=`, and keeps the default elevator for disks whose spec does not have it.
+//! Reads `elevator=` and elevators that are named alone, and keeps the default elevator for disks whose spec does not have it.
 
 use super::elevators;
 use crate::spec::{self, Args, Spec, SpecError};
@@ -68,4 +68,45 @@ fn parse(elevator: &str, from: Option<&str>) -> Result<Spec, SpecError> {
     let chosen = spec::parse_from(elevator, names, from)?;
     elevators::make(&chosen)?;
     Ok(chosen)
+}
+
+/// An elevator, and the values of parameters that were given, in the units of [`Elevator::set`].
+pub type ElevatorValues = (&'static str, Vec<(&'static str, i64)>);
+
+/// Reads an elevator with parameters, as specs have it: `deadline(read_expire=250ms)`.
+///
+/// # Errors
+/// There is no such elevator, or a parameter is invalid.
+pub fn elevator_values(text: &str) -> Result<ElevatorValues, SpecError> {
+    let spec = parse(text, None)?;
+    let made = elevators::make(&spec)?;
+    let row = platter_disk::elevators::by_name(spec.name());
+    let (Some(made), Some(row)) = (made, row) else { return Ok(("none", Vec::new())) };
+    let given = |name: &str| spec.args().iter().any(|arg| arg.name() == Some(name));
+    let params = row.params.iter().filter(|param| given(param.name));
+    Ok((row.name, params.filter_map(|param| Some((param.name, made.get(param.name)?))).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_values_that_are_given_are_those_that_are_set() {
+        assert_eq!(elevator_values("deadline").unwrap(), ("deadline", vec![]));
+        let (name, values) = elevator_values("deadline(fifo_batch=4, read_expire=250ms)").unwrap();
+        let row = platter_elevators::by_name(name).unwrap();
+        let mut elevator = (row.make)();
+        for (name, value) in &values {
+            elevator.set(name, *value).unwrap();
+        }
+        let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+        assert_eq!((names.len(), elevator.get("fifo_batch")), (2, Some(4)));
+        assert_eq!(elevator.get("read_expire"), Some(250));
+        for (text, part) in
+            [("dedline", "did you mean `deadline`?"), ("deadline(fifo_batch=-1)", "fifo_batch")]
+        {
+            assert!(elevator_values(text).unwrap_err().to_string().contains(part), "{text}");
+        }
+    }
 }
