@@ -4,6 +4,7 @@
 //! A figure holds within 15 %, on either side. That was fixed before the model was run.
 
 mod claims;
+mod here;
 mod kernels;
 mod show;
 
@@ -98,7 +99,10 @@ fn cells(options: &Options) -> Vec<Cell> {
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
     let cells = cells(options);
+    let cancel = hooks.cancel;
     let found = run_all(options, hooks, &cells, readers::run)?;
+    // After the simulations, which would take the processors.
+    let here = if options.here { Some(here::measure(cancel)?) } else { None };
     let results = Results(cells.into_iter().zip(found).map(|(cell, found)| Row { cell, found }).collect());
     Ok(Report {
         name: EXPERIMENT.name,
@@ -106,7 +110,7 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
         method: show::method(),
         tables: show::tables(&results),
         charts: Vec::new(),
-        claims: claims::all(&results),
+        claims: claims::all(&results, here.as_ref()),
         scale: options.scale,
     })
 }
@@ -150,6 +154,23 @@ mod tests {
                 "sys_read-rawvary",
             ]
         );
+    }
+
+    /// Times of this machine are only shown; the bios are counted.
+    #[test]
+    fn this_machine_is_measured_if_asked_for() {
+        assert!(report(1).claims.iter().all(|claim| claim.here.is_none()));
+        let options = Options { scale: 64, threads: 2, here: true, ..Options::default() };
+        let never = AtomicBool::new(false);
+        let report = run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap();
+        let here = |id: &str| report.claims.iter().find(|claim| claim.id == id).unwrap().here;
+        assert!(
+            report.claims.iter().filter(|claim| claim.unit == "MB/s").all(|claim| claim.here > Some(0.0))
+        );
+        assert_eq!((here("submit_bh"), here("submit_bh-rawvary")), (Some(32_768.0), Some(4096.0)));
+        let change = here("sbi-rate-change").unwrap() / 100.0 + 1.0;
+        let rates = here("sbi-read-rate").unwrap() / here("sb-read-rate").unwrap();
+        assert!((change - rates).abs() < 1e-9);
     }
 
     #[test]

@@ -55,12 +55,14 @@ pub struct Options {
     pub seed: u64,
     /// Elevators that are not those of the published kernels.
     pub elevators: Elevators,
+    /// Whether figures are measured on this machine too, where that needs no disk. Not reproducible; takes some seconds.
+    pub here: bool,
 }
 
 impl Default for Options {
-    /// A quarter of the published sizes, one thread, seed 1, the elevators of the published kernels.
+    /// A quarter of the published sizes, one thread, seed 1, the elevators of the published kernels, nothing measured.
     fn default() -> Options {
-        Options { scale: 4, threads: 1, seed: 1, elevators: Elevators::default() }
+        Options { scale: 4, threads: 1, seed: 1, elevators: Elevators::default(), here: false }
     }
 }
 

@@ -86,7 +86,9 @@ fn all(options: &Options) -> Vec<What> {
             all.extend(BOTH.map(|plugs| What::Model(Cell { machine, plugs, ios, seed })));
         }
     }
-    all.extend(BOTH.map(What::Here));
+    if options.here {
+        all.extend(BOTH.map(What::Here));
+    }
     all
 }
 
@@ -207,7 +209,7 @@ mod tests {
     fn inputs_come_out_and_threads_change_nothing() {
         let never = AtomicBool::new(false);
         let report = |threads| {
-            let options = Options { scale: 64, threads, ..Options::default() };
+            let options = Options { scale: 64, threads, here: true, ..Options::default() };
             run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
         };
         let (one, two) = (report(1), report(2));

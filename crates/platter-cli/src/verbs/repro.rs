@@ -38,6 +38,9 @@ pub(crate) struct Repro {
     /// Give all elevators their parameters of this kernel: 2.6.5, 2.6.10-ts [default: of the kernel that was measured]
     #[arg(long, value_name = "KERNEL")]
     preset: Option<String>,
+    /// Do not measure on this machine (`here`): then the same seed gives the same report everywhere
+    #[arg(long)]
+    no_here: bool,
     /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
@@ -118,6 +121,7 @@ impl Repro {
             threads: self.threads.unwrap_or_else(processors),
             seed: self.seed,
             elevators,
+            here: !self.no_here,
         })
     }
 

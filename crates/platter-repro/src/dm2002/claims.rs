@@ -1,6 +1,7 @@
 //! The figures of Tables 3 and 8.
 
-use super::Results;
+use super::here::Here;
+use super::{Results, TRACED};
 use crate::claim::{Claim, Rule};
 use crate::host::readers::Found;
 use crate::kind::Kind;
@@ -76,18 +77,22 @@ fn around(published: f64, part: f64) -> Rule {
     Rule::Between(one.min(other), one.max(other))
 }
 
-pub(super) fn all(results: &Results) -> Vec<Claim> {
-    let mut claims: Vec<Claim> = TABLE_3.iter().map(|figure| measured(results, figure)).collect();
+pub(super) fn all(results: &Results, here: Option<&Here>) -> Vec<Claim> {
+    let mut claims: Vec<Claim> = TABLE_3.iter().map(|figure| measured(results, here, figure)).collect();
     let changes: Vec<Claim> = CHANGES.iter().filter_map(|row| change(&claims, row)).collect();
     claims.extend(changes);
-    claims.extend(TABLE_8.iter().flat_map(|row| counted(results, row)));
+    claims.extend(TABLE_8.iter().flat_map(|row| counted(results, here, row)));
     for claim in claims.iter_mut().filter(|claim| claim.holds() != Some(true)) {
         claim.reason = Some(why_not(claim.id).to_owned());
     }
     claims
 }
 
-fn measured(results: &Results, &(id, kernel, readv, idle, kind, published): &Figure) -> Claim {
+fn measured(
+    results: &Results,
+    here: Option<&Here>,
+    &(id, kernel, readv, idle, kind, published): &Figure,
+) -> Claim {
     let figure = |found: &Found| if idle { found.idle } else { found.rate };
     let seeds = results.of(kernel, readv);
     let ours = seeds.first().map(|found| figure(found));
@@ -99,24 +104,36 @@ fn measured(results: &Results, &(id, kernel, readv, idle, kind, published): &Fig
         interval: ours
             .filter(|ours| kind == Kind::Prediction && rule.is_near(*ours))
             .and_then(|ours| interval(ours, seeds.iter().skip(1).map(|found| Some(figure(found))))),
+        here: here.and_then(|here| if idle { here.idle(kernel, readv) } else { here.rate(kernel, readv) }),
         ..Claim::new(id, kind, (PAPER, "Table 3"), text, rule)
     }
 }
 
 fn change(claims: &[Claim], &(id, of, from, published): &(&'static str, &str, &str, f64)) -> Option<Claim> {
-    let ours = |id: &str| claims.iter().find(|claim| claim.id == id)?.ours;
+    let find = |id: &str| claims.iter().find(|claim| claim.id == id);
+    let change = |of: f64, from: f64| (of / from - 1.0) * 100.0;
+    let (of, from) = (find(of)?, find(from)?);
+    // From nothing there is no change in percent.
+    let here = of.here.zip(from.here).filter(|(_, from)| *from > 0.0);
     let text = ("change from the kernel before", "%");
     Some(Claim {
         published: Some(published),
-        ours: Some((ours(of)? / ours(from)? - 1.0) * 100.0),
+        ours: Some(change(of.ours?, from.ours?)),
+        here: here.map(|(of, from)| change(of, from)),
         ..Claim::new(id, Kind::Derived, (PAPER, "Table 3"), text, around(published, NEAR))
     })
 }
 
-fn counted(results: &Results, &(id, rawvary, kind, baseline, reduced, count): &CallRow) -> [Claim; 2] {
+fn counted(
+    results: &Results,
+    here: Option<&Here>,
+    &(id, rawvary, kind, baseline, reduced, count): &CallRow,
+) -> [Claim; 2] {
+    let bios = |unit| here?.bios(unit, TRACED.bytes * TRACED.calls);
     [(id, Unit::Sector, baseline), (rawvary, Unit::Page, reduced)].map(|(id, unit, published)| Claim {
         published: Some(published),
         ours: results.traced(unit).map(|found| count(found) as f64),
+        here: if id.starts_with("submit_bh") { bios(unit) } else { None },
         ..Claim::new(
             id,
             kind,
