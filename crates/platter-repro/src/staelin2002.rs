@@ -158,6 +158,10 @@ mod tests {
         for number in 1..=8 {
             assert!(page.contains(&format!("Figure {number}:")), "{number}");
         }
+        // Each stated point is in the legend of its figure.
+        for says in ["a disk, 40 MB/s", "three disks, nearly 120 MB/s", "three disks, 3/4 of the peak"] {
+            assert!(page.contains(&format!("paper: {says}")), "{says}");
+        }
         for name in plan().personalities {
             assert!(page.contains(&format!("Disks over time: {}", name.name())));
         }

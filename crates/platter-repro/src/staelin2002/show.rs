@@ -3,8 +3,9 @@
 use super::WATCHED_REQUEST;
 use super::found::Found;
 use super::machine::DISKS;
+use super::row::{LARGEST, MIB};
 use platter_bench::chunked::{self, Cell, Personality, Plan, Point};
-use platter_bench::report::svg::{Axis, Format, LineChart, Style};
+use platter_bench::report::svg::{Axis, Chart, Format, LineChart, Style};
 use platter_bench::report::units::{bytes, fixed};
 use platter_bench::report::{Column, Table};
 
@@ -68,9 +69,26 @@ pub(super) fn tables(found: &Found<'_>, watched: &[Point]) -> Vec<(String, Table
 
 /// The paper's figures, and the activity of each disk over time.
 pub(super) fn charts(plan: &Plan, points: &[Point], watched: &[Point]) -> Vec<LineChart> {
-    let mut charts = chunked::figures(points, plan);
+    let mut charts: Vec<LineChart> = chunked::figures(points, plan).into_iter().map(with_stated).collect();
     charts.extend(watched.iter().filter_map(utilisation));
     charts
+}
+
+/// A point of a figure that the text states: the start of the title of the figure, what the text says, the size of requests and the rate in MB/s.
+/// Peaks are drawn at the largest size, because the text does not say where they are.
+const STATED: [(&str, &str, u64, f64); 3] = [
+    ("Figure 1:", "paper: a disk, 40 MB/s from 4 MB on", 4 * MIB, 40.0),
+    ("Figure 1:", "paper: three disks, nearly 120 MB/s", LARGEST, 120.0),
+    ("Figure 3:", "paper: three disks, 3/4 of the peak of Figure 1", LARGEST, 90.0),
+];
+
+/// The figure with the points that the text states of it. There are no other published ones: the curves were not published as numbers.
+fn with_stated(chart: LineChart) -> LineChart {
+    let title = chart.title().to_owned();
+    let of_figure = STATED.iter().filter(|(figure, ..)| title.starts_with(figure));
+    of_figure.fold(chart, |chart, &(_, says, request, rate)| {
+        chart.series(says, Style::Points, [(request as f64, rate * 1e6 / MIB as f64)])
+    })
 }
 
 /// How busy each disk was, a line for each: the question that the paper leaves open.
