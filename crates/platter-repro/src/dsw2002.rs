@@ -88,6 +88,16 @@ mod tests {
     }
 
     #[test]
+    fn threads_change_nothing() {
+        let report = |threads| {
+            let options = Options { scale: 64, threads, ..Options::default() };
+            let hooks = Hooks { cancel: &AtomicBool::new(false), progress: &mut |_| () };
+            super::run(&options, hooks).unwrap().to_json().to_string()
+        };
+        assert_eq!(report(1), report(2));
+    }
+
+    #[test]
     fn only_a_process_that_starts_all_devices_splits_requests_of_others() {
         let all = cell("SBI", 16);
         let own = Cell { kernel: Kernel { starts: Starts::Own, ..all.kernel }, ..all };
