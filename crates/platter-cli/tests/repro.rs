@@ -74,8 +74,12 @@ fn wrong_options_say_what_is_right() {
         (&["schedulers", "--full", "--scale", "2"], "cannot be used with"),
         (&["schedulers", "--report", "/nonexistent/x.html"], "give another path"),
         (&["plug2004", "--preset", "2.6.99"], "unknown kernel `2.6.99`; expected one of: 2.4.18"),
-        (&["plug2004", "--elevator", "cfq"], "those that can be changed are: anticipatory, deadline"),
-        (&["dm2002", "--elevator", "cfq"], "no elevators that can be changed"),
+        (
+            &["plug2004", "--elevator", "cfq(quantum=1)"],
+            "those that can be changed are: anticipatory, deadline",
+        ),
+        (&["dm2002", "--elevator", "cfq(quantum=1)"], "no elevators that can be changed"),
+        (&["plug2004", "--elevator", "deadline"], "give a value of a parameter"),
         (&["plug2004", "--elevator", "deadline(fifo_batch=x)"], "fifo_batch"),
         (&[], "<NAME>"),
     ] {

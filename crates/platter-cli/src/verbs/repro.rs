@@ -69,7 +69,7 @@ fn after_help() -> String {
             platter repro staelin2002 --report staelin2002.html\n  \
             platter repro sysbench2004\n  platter repro readahead --json\n  platter repro ordered\n  \
             platter repro all --report all.html\n  \
-            platter repro plug2004 --elevator 'anticipatory(antic_expire=0)'\n  \
+            platter repro schedulers --elevator 'anticipatory(antic_expire=0)'\n  \
             platter repro schedulers --preset 2.6.16\n\n\
             With --elevator or --preset the figures are not those of a published kernel, and none counts as a prediction.\n\
             A claim that does not hold in the model is reported; it does not change the exit status."
@@ -113,6 +113,11 @@ impl Repro {
         for list in &self.elevator {
             for text in split_list(list)? {
                 let (name, params) = registry::elevator_values(text).map_err(OpenError::Spec)?;
+                if params.is_empty() {
+                    return Err(CliError::usage(format!(
+                        "--elevator {text}: give a value of a parameter, as in 'deadline(fifo_batch=4)'; `platter list elevators` has them"
+                    )));
+                }
                 elevators = elevators.with(name, params);
             }
         }

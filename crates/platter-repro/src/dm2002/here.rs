@@ -50,7 +50,7 @@ impl Here {
         Some(self.of(kernel, readv)?.cpu_idle_pct()?.median())
     }
 
-    /// Bios for so many bytes, read with calls of 64 KiB.
+    /// Bios for a number of bytes, read with calls of 64 KiB.
     pub(super) fn bios(&self, unit: Unit, bytes: u64) -> Option<f64> {
         let first = |rung: &&Rung| rung.switches.unit == unit && rung.switches.vector == Vector::PerSegment;
         let rung = TABLE.iter().find(first)?;
