@@ -24,6 +24,7 @@ mod map;
 mod raid;
 mod readahead;
 mod repro;
+mod scsi;
 mod serve;
 mod sim;
 mod snapshot;
@@ -60,6 +61,9 @@ pub(crate) enum Verb {
     Sim(sim::Sim),
     /// Reproduce published experiments on models
     Repro(repro::Repro),
+    /// Decode SCSI commands, sense data and pages
+    #[command(subcommand)]
+    Scsi(scsi::Scsi),
     /// Merge snapshots
     #[command(subcommand)]
     Snapshot(snapshot::SnapshotVerb),
@@ -88,6 +92,7 @@ impl Verb {
             Verb::Serve(serve) => serve.run(context),
             Verb::Sim(sim) => sim.run(context),
             Verb::Repro(repro) => repro.run(context),
+            Verb::Scsi(scsi) => scsi.run(context),
             Verb::Snapshot(snapshot) => snapshot.run(context),
             Verb::Status(status) => status.run(context),
             Verb::Top(top) => top.run(context),

@@ -15,6 +15,7 @@ mod killed;
 mod list;
 mod map;
 mod run;
+mod scsi;
 mod served;
 mod sim;
 mod snapshot;

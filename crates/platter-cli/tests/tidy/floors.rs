@@ -6,6 +6,7 @@ use crate::tree::File;
 const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-block", &[]),
     ("platter-elevators", &[&["platter-block"]]),
+    ("platter-scsi", &[]),
     ("platter-stack", &[&["platter-block"]]),
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
@@ -18,7 +19,13 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit", "platter-bench"]]),
-    ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
+    (
+        "platter-cli",
+        &[
+            PARTS,
+            &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-scsi", "platter-serve"],
+        ],
+    ),
     (
         "platter-fuzz",
         &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-serve"]],

@@ -1,0 +1,201 @@
+//! `platter scsi decode`: bytes as commands, sense data and pages.
+
+use super::hex;
+use crate::cli::{CliError, Context};
+use clap::{Args, ValueEnum};
+use platter_bench::report::{Column, Table};
+use platter_scsi::cdb::Cdb;
+use platter_scsi::page;
+use platter_scsi::sense::Sense;
+use platter_scsi::structure::{Decoded, Value};
+use serde_json::{Map, Value as Json, json};
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Most bytes that are read of a file. The longest data that a 16-bit length allows, as text with room for comments.
+const MOST: u64 = 1 << 20;
+
+/// Arguments of `platter scsi decode`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Bytes are pairs of hexadecimal digits, as sg_raw and the kernel's log print them. Fields have the names of the standards \
+SPC-4 and SBC-3; those that the bytes do not reach are left out.
+
+Examples:
+  platter scsi decode command 28 00 00 00 12 34 00 00 08 00
+  platter scsi decode sense f0 00 03 00 00 10 00 0a 00 00 00 00 11 00
+  platter scsi decode vpd --file page.hex --json
+
+JSON: an object with structure, standard, fields and items, a list of objects with the same keys. Keys of fields are \
+their names in lower case with _ for other characters; values are numbers or text, in hexadecimal where the bytes have \
+no meaning. A command also has operation_code, direction (none, in, out), length_bytes, control and reserved, the place of a \
+reserved bit that is set, or null; sense data has sense_key, additional_sense and message.")]
+pub(crate) struct Decode {
+    /// What the bytes are
+    what: What,
+    /// The bytes in hexadecimal
+    #[arg(value_name = "HEX", required_unless_present = "file", conflicts_with = "file")]
+    bytes: Vec<String>,
+    /// Read the bytes from a file, - for standard input
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The file holds the bytes themselves, not hexadecimal digits
+    #[arg(long, requires = "file")]
+    binary: bool,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum What {
+    /// A command descriptor block
+    Command,
+    /// Sense data in fixed or descriptor format
+    Sense,
+    /// Standard INQUIRY data
+    Inquiry,
+    /// A vital product data page, with its header
+    Vpd,
+    /// READ CAPACITY (10) parameter data
+    Capacity10,
+    /// READ CAPACITY (16) parameter data
+    Capacity16,
+}
+
+impl Decode {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let bytes = self.bytes()?;
+        match self.what {
+            What::Command => command(&bytes, context),
+            What::Sense => sense(&bytes, context),
+            What::Inquiry => show(page::INQUIRY.decode(&bytes), context),
+            What::Vpd => show(page::vpd(&bytes).decode(&bytes), context),
+            What::Capacity10 => show(page::CAPACITY_10.decode(&bytes), context),
+            What::Capacity16 => show(page::CAPACITY_16.decode(&bytes), context),
+        }
+    }
+
+    fn bytes(&self) -> Result<Vec<u8>, CliError> {
+        let Some(path) = &self.file else {
+            return hex::parse(&self.bytes.join(" ")).map_err(|why| CliError::usage(format!("HEX: {why}")));
+        };
+        let named = path.display();
+        let failed = |why: &dyn std::fmt::Display| CliError::usage(format!("--file {named}: {why}"));
+        let source: Box<dyn Read> = match path.as_os_str() == "-" {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(std::fs::File::open(path).map_err(|error| failed(&error))?),
+        };
+        let mut bytes = Vec::new();
+        source.take(MOST + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
+        if bytes.len() as u64 > MOST {
+            return Err(failed(&format_args!("longer than {MOST} bytes")));
+        }
+        if self.binary {
+            return Ok(bytes);
+        }
+        let text =
+            String::from_utf8(bytes).map_err(|_| failed(&"not text; give --binary if it holds the bytes"))?;
+        hex::parse(&text).map_err(|why| failed(&why))
+    }
+}
+
+fn command(bytes: &[u8], context: &Context) -> Result<(), CliError> {
+    let cdb = Cdb::decode(bytes).map_err(|error| CliError::usage(error.to_string()))?;
+    let row = cdb.command();
+    let fields = || row.fields.iter().filter_map(|field| Some((field.name, cdb.get(field.name)?)));
+    if context.json {
+        return context.print_json(&json!({
+            "structure": row.name,
+            "standard": row.standard,
+            "operation_code": row.opcode,
+            "direction": row.direction.name(),
+            "length_bytes": row.length(),
+            "fields": fields().map(|(name, value)| (key(name), json!(value))).collect::<Map<_, _>>(),
+            "control": cdb.control(),
+            "reserved": cdb.reserved().map(|(byte, bit)| json!({ "byte": byte, "bit": bit })),
+            "items": [],
+        }));
+    }
+    let mut table = fields_table();
+    table.row(["OPERATION CODE".to_owned(), row.opcode.to_string(), format!("{:02x}h", row.opcode)]);
+    fields().for_each(|(name, value)| number(&mut table, name, value));
+    number(&mut table, "CONTROL", cdb.control().into());
+    let data = match row.direction.name() {
+        "none" => "without data".to_owned(),
+        direction => format!("data {direction}"),
+    };
+    let reserved =
+        cdb.reserved().map(|(byte, bit)| format!("a reserved bit is set: byte {byte}, bit {bit}\n"));
+    let title = format!("{} ({}), {data}\n", row.name, row.standard);
+    context.print(&format!("{title}{}{}", table.to_text(context.terminal), reserved.unwrap_or_default()))
+}
+
+fn sense(bytes: &[u8], context: &Context) -> Result<(), CliError> {
+    let sense = Sense::decode(bytes).map_err(|error| CliError::usage(error.to_string()))?;
+    if !context.json {
+        context.print(&format!("{sense}\n"))?;
+        return show(sense.fields(), context);
+    }
+    let mut object = to_json(sense.fields());
+    let (asc, ascq) = sense.code();
+    object["sense_key"] = json!(sense.key().name());
+    object["additional_sense"] = json!(platter_scsi::sense::words(asc, ascq));
+    object["message"] = json!(sense.to_string());
+    context.print_json(&object)
+}
+
+fn show(decoded: Decoded<'_>, context: &Context) -> Result<(), CliError> {
+    // A structure of which not even the first field is there was not given at all.
+    if decoded.fields().next().is_none() {
+        let structure = decoded.structure().name;
+        return Err(CliError::usage(format!("{structure} of {} bytes has no field", decoded.bytes().len())));
+    }
+    match context.json {
+        true => context.print_json(&to_json(decoded)),
+        false => context.print(&to_text(decoded, context.terminal)),
+    }
+}
+
+fn fields_table() -> Table {
+    Table::new([Column::text("field"), Column::text("value"), Column::text("hex")])
+}
+
+fn number(table: &mut Table, name: &str, value: u64) {
+    table.row([name.to_owned(), value.to_string(), format!("{value:02x}h")]);
+}
+
+fn to_text(decoded: Decoded<'_>, terminal: platter_bench::report::Terminal) -> String {
+    let mut table = fields_table();
+    for (name, value) in decoded.fields() {
+        let (value, hex) = match value {
+            Value::Number(value) => (value.to_string(), format!("{value:02x}h")),
+            Value::Text(text) => (text, String::new()),
+            Value::Bytes(bytes) => (String::new(), hex::print(bytes)),
+        };
+        table.row([name.to_owned(), value, hex]);
+    }
+    let structure = decoded.structure();
+    let title = format!("{} ({})\n{}", structure.name, structure.standard, table.to_text(terminal));
+    decoded
+        .items()
+        .into_iter()
+        .map(|item| format!("\n{}", to_text(item, terminal)))
+        .fold(title, |all, item| all + &item)
+}
+
+fn to_json(decoded: Decoded<'_>) -> Json {
+    let value = |value| match value {
+        Value::Number(value) => json!(value),
+        Value::Text(text) => json!(text),
+        Value::Bytes(bytes) => json!(hex::print(bytes)),
+    };
+    json!({
+        "structure": decoded.structure().name,
+        "standard": decoded.structure().standard,
+        "fields": decoded.fields().map(|(name, of)| (key(name), value(of))).collect::<Map<_, _>>(),
+        "items": decoded.items().into_iter().map(to_json).collect::<Vec<_>>(),
+    })
+}
+
+/// The key of a field: its name in lower case, with `_` for what is neither letter nor digit.
+fn key(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+}
