@@ -61,7 +61,7 @@ pub(crate) enum Verb {
     Sim(sim::Sim),
     /// Reproduce published experiments on models
     Repro(repro::Repro),
-    /// Decode SCSI commands, sense data and pages
+    /// Send SCSI commands to devices; decode commands, sense data and pages
     #[command(subcommand)]
     Scsi(scsi::Scsi),
     /// Merge snapshots

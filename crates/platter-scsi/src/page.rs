@@ -68,6 +68,24 @@ pub static CAPACITY_16: Structure = Structure {
     items: None,
 };
 
+/// REPORT LUNS parameter data (SPC-4).
+pub static LUNS: Structure = Structure {
+    name: "REPORT LUNS parameter data",
+    standard: "SPC-4",
+    fields: &[number("LUN LIST LENGTH", 0, 4)],
+    length: |bytes| 8 + number_at(bytes, 0, 4),
+    items: Some(Items { start: 8, each: |_| &LUN }),
+};
+
+/// An entry of REPORT LUNS.
+static LUN: Structure = Structure {
+    name: "logical unit number",
+    standard: "SAM-5",
+    fields: &[number("LUN", 0, 8)],
+    length: |_| 8,
+    items: None,
+};
+
 /// The layout of a VPD page, by the page code in its byte 1. Pages that are not known have the header and bytes.
 pub fn vpd(bytes: &[u8]) -> &'static Structure {
     match bytes.get(1) {

@@ -1,7 +1,9 @@
 //! Sense data: why a command failed, in fixed or descriptor format (SPC-4, sense data).
 
+mod failure;
 mod words;
 
+pub use failure::Failure;
 pub use words::words;
 
 use crate::layout::{bits, bytes_to_end, flag, number};
@@ -13,6 +15,21 @@ use core::fmt;
 pub struct Key(pub u8);
 
 impl Key {
+    /// NO SENSE.
+    pub const NO_SENSE: Key = Key(0);
+    /// MEDIUM ERROR.
+    pub const MEDIUM_ERROR: Key = Key(3);
+    /// HARDWARE ERROR.
+    pub const HARDWARE_ERROR: Key = Key(4);
+    /// ILLEGAL REQUEST.
+    pub const ILLEGAL_REQUEST: Key = Key(5);
+    /// DATA PROTECT.
+    pub const DATA_PROTECT: Key = Key(7);
+    /// ABORTED COMMAND.
+    pub const ABORTED_COMMAND: Key = Key(0xb);
+    /// MISCOMPARE.
+    pub const MISCOMPARE: Key = Key(0xe);
+
     /// The name in the standard.
     pub const fn name(self) -> &'static str {
         match self.0 {
@@ -226,7 +243,7 @@ impl<'a> Sense<'a> {
             })
         };
         let found = of(&self.0).or_else(|| self.0.items().iter().find_map(of));
-        found.filter(|_| self.key() == Key(5))
+        found.filter(|_| self.key() == Key::ILLEGAL_REQUEST)
     }
 }
 
@@ -266,7 +283,7 @@ impl fmt::Display for Sense<'_> {
             write!(f, " ({pointer})")?;
         }
         match self.information() {
-            Some(at) if self.key() == Key(3) => write!(f, ", at logical block {at}")?,
+            Some(at) if self.key() == Key::MEDIUM_ERROR => write!(f, ", at logical block {at}")?,
             Some(value) => write!(f, ", information {value}")?,
             None => {}
         }

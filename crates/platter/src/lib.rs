@@ -33,6 +33,7 @@
 
 pub mod raid;
 pub mod registry;
+pub mod scsi;
 pub mod spec;
 
 pub use platter_block as block;

@@ -5,18 +5,37 @@ use clap::Subcommand;
 
 mod decode;
 mod hex;
+mod query;
+mod raw;
+mod show;
+mod unit;
 
 /// The verbs for SCSI.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Scsi {
     /// Decode a command, sense data or a page given as bytes
     Decode(decode::Decode),
+    /// Show the standard INQUIRY data of a device
+    Inq(query::Inq),
+    /// Show a page of vital product data of a device
+    Vpd(query::Vpd),
+    /// Show the capacity of a device
+    Readcap(query::Readcap),
+    /// Show the logical units behind a device
+    Luns(query::Luns),
+    /// Send a command, with data from and to files
+    Raw(raw::Raw),
 }
 
 impl Scsi {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
             Scsi::Decode(decode) => decode.run(context),
+            Scsi::Inq(inq) => inq.run(context),
+            Scsi::Vpd(vpd) => vpd.run(context),
+            Scsi::Readcap(readcap) => readcap.run(context),
+            Scsi::Luns(luns) => luns.run(context),
+            Scsi::Raw(raw) => raw.run(context),
         }
     }
 }

@@ -88,3 +88,86 @@ fn sense_data_agrees_with_sg_decode_sense() {
         }
     }
 }
+
+#[test]
+fn a_device_answers_commands() {
+    let limits = json(&["scsi", "vpd", "b0", "--on", "ram(1M)"]);
+    assert_eq!((&limits["fields"]["page_code"], &limits["fields"]["wsnz"]), (&0xb0.into(), &1.into()));
+    let capacity = json(&["scsi", "readcap", "--on", "null(1T)"]);
+    assert_eq!(capacity["fields"]["returned_logical_block_address"], (1u64 << 31) - 1);
+    assert_eq!(json(&["scsi", "luns", "--on", "ram(1M)"])["items"][0]["fields"]["lun"], 0);
+    fails_saying(
+        1,
+        &["scsi", "vpd", "c1", "--on", "ram(1M)"],
+        &["INVALID FIELD IN CDB (byte 2 of the command)"],
+    );
+    fails_saying(2, &["scsi", "vpd", "zz", "--on", "ram(1M)"], &["a hexadecimal number from 00 to ff"]);
+}
+
+#[test]
+fn what_is_written_by_a_command_is_read_by_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (disk, input, output) = (path("disk.img"), path("in"), path("out"));
+    std::fs::File::create(&disk).unwrap().set_len(1 << 20).unwrap();
+    let block = json(&["scsi", "readcap", "--on", &disk])["fields"]["logical_block_length_in_bytes"]
+        .as_u64()
+        .unwrap();
+    std::fs::write(&input, vec![7; block as usize]).unwrap();
+    let write = ["scsi", "raw", "2a 00 00 00 00 03 00 00 01 00", "--on", &disk, "--input", &input];
+    fails_saying(4, &write, &["WRITE (10) may change", "--yes-destroy"]);
+    ok(&[&write[..], &["--yes-destroy", &disk]].concat());
+    let read = ["scsi", "raw", "28 00 00 00 00 03 00 00 01 00", "--on", &disk, "--output", &output];
+    ok(&read);
+    assert_eq!(std::fs::read(&output).unwrap(), vec![7; block as usize]);
+    fails_saying(1, &read, &["--output", "exists"]);
+    let past = json_of_failure(&["scsi", "raw", "28 00 00 ff ff ff 00 00 01 00", "--on", &disk]);
+    assert_eq!(past["sense"]["additional_sense"], "LOGICAL BLOCK ADDRESS OUT OF RANGE");
+}
+
+/// What a command that fails prints as JSON.
+fn json_of_failure(args: &[&str]) -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_platter")).args(args).arg("--json").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Fields of our pages, as sg3-utils decodes them.
+#[test]
+fn our_pages_agree_with_sg_vpd_and_sg_inq() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.hex");
+    let theirs = |program: &str, ours: &[&str]| {
+        std::fs::write(&page, ok(&[ours, &["--on", "ram(1M)", "--hex"]].concat())).unwrap();
+        let output = Command::new(program).arg(format!("--inhex={}", page.display())).output().ok()?;
+        assert!(output.status.success(), "{program}: {output:?}");
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    let Some(inquiry) = theirs("sg_inq", &["scsi", "inq"]) else {
+        eprintln!("skipped: sg_inq is not installed (package sg3-utils)");
+        return;
+    };
+    for wanted in
+        ["Vendor identification: PLATTER", "Product identification: BLOCK DEVICE", "SPC-4", "CmdQue=1"]
+    {
+        assert!(inquiry.contains(wanted), "{wanted}: {inquiry}");
+    }
+    let limits = theirs("sg_vpd", &["scsi", "vpd", "b0"]).unwrap();
+    let ours = json(&["scsi", "vpd", "b0", "--on", "ram(1M)"]);
+    for (key, name) in [
+        ("maximum_transfer_length", "Maximum transfer length"),
+        ("maximum_unmap_lba_count", "Maximum unmap LBA count"),
+        ("maximum_unmap_block_descriptor_count", "Maximum unmap block descriptor count"),
+        ("maximum_write_same_length", "Maximum write same length"),
+    ] {
+        let line = limits.lines().find(|line| line.trim().starts_with(name)).unwrap_or_default();
+        let value = ours["fields"][key].as_u64().unwrap();
+        let is = line.contains(&format!("{value:#x}"))
+            || line.split([' ', ':']).any(|word| word == value.to_string());
+        assert!(is, "{key} is {value}: {line}");
+    }
+    let provisioning = theirs("sg_vpd", &["scsi", "vpd", "b2"]).unwrap();
+    assert!(provisioning.contains("Unmap command supported (LBPU): 1"), "{provisioning}");
+    let identification = theirs("sg_vpd", &["scsi", "vpd", "83"]).unwrap();
+    assert!(identification.contains("vendor id: PLATTER"), "{identification}");
+}

@@ -1,14 +1,14 @@
 //! `platter scsi decode`: bytes as commands, sense data and pages.
 
 use super::hex;
+use super::show::{fields_table, key, number, sense_to_json, show};
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
-use platter_bench::report::{Column, Table};
-use platter_scsi::cdb::Cdb;
-use platter_scsi::page;
-use platter_scsi::sense::Sense;
-use platter_scsi::structure::{Decoded, Value};
-use serde_json::{Map, Value as Json, json};
+
+use platter::scsi::cdb::Cdb;
+use platter::scsi::page;
+use platter::scsi::sense::Sense;
+use serde_json::{Map, json};
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ impl Decode {
         let bytes = self.bytes()?;
         match self.what {
             What::Command => command(&bytes, context),
-            What::Sense => sense(&bytes, context),
+            What::Sense => show_sense(&bytes, context),
             What::Inquiry => show(page::INQUIRY.decode(&bytes), context),
             What::Vpd => show(page::vpd(&bytes).decode(&bytes), context),
             What::Capacity10 => show(page::CAPACITY_10.decode(&bytes), context),
@@ -128,74 +128,11 @@ fn command(bytes: &[u8], context: &Context) -> Result<(), CliError> {
     context.print(&format!("{title}{}{}", table.to_text(context.terminal), reserved.unwrap_or_default()))
 }
 
-fn sense(bytes: &[u8], context: &Context) -> Result<(), CliError> {
+fn show_sense(bytes: &[u8], context: &Context) -> Result<(), CliError> {
     let sense = Sense::decode(bytes).map_err(|error| CliError::usage(error.to_string()))?;
     if !context.json {
         context.print(&format!("{sense}\n"))?;
         return show(sense.fields(), context);
     }
-    let mut object = to_json(sense.fields());
-    let (asc, ascq) = sense.code();
-    object["sense_key"] = json!(sense.key().name());
-    object["additional_sense"] = json!(platter_scsi::sense::words(asc, ascq));
-    object["message"] = json!(sense.to_string());
-    context.print_json(&object)
-}
-
-fn show(decoded: Decoded<'_>, context: &Context) -> Result<(), CliError> {
-    // A structure of which not even the first field is there was not given at all.
-    if decoded.fields().next().is_none() {
-        let structure = decoded.structure().name;
-        return Err(CliError::usage(format!("{structure} of {} bytes has no field", decoded.bytes().len())));
-    }
-    match context.json {
-        true => context.print_json(&to_json(decoded)),
-        false => context.print(&to_text(decoded, context.terminal)),
-    }
-}
-
-fn fields_table() -> Table {
-    Table::new([Column::text("field"), Column::text("value"), Column::text("hex")])
-}
-
-fn number(table: &mut Table, name: &str, value: u64) {
-    table.row([name.to_owned(), value.to_string(), format!("{value:02x}h")]);
-}
-
-fn to_text(decoded: Decoded<'_>, terminal: platter_bench::report::Terminal) -> String {
-    let mut table = fields_table();
-    for (name, value) in decoded.fields() {
-        let (value, hex) = match value {
-            Value::Number(value) => (value.to_string(), format!("{value:02x}h")),
-            Value::Text(text) => (text, String::new()),
-            Value::Bytes(bytes) => (String::new(), hex::print(bytes)),
-        };
-        table.row([name.to_owned(), value, hex]);
-    }
-    let structure = decoded.structure();
-    let title = format!("{} ({})\n{}", structure.name, structure.standard, table.to_text(terminal));
-    decoded
-        .items()
-        .into_iter()
-        .map(|item| format!("\n{}", to_text(item, terminal)))
-        .fold(title, |all, item| all + &item)
-}
-
-fn to_json(decoded: Decoded<'_>) -> Json {
-    let value = |value| match value {
-        Value::Number(value) => json!(value),
-        Value::Text(text) => json!(text),
-        Value::Bytes(bytes) => json!(hex::print(bytes)),
-    };
-    json!({
-        "structure": decoded.structure().name,
-        "standard": decoded.structure().standard,
-        "fields": decoded.fields().map(|(name, of)| (key(name), value(of))).collect::<Map<_, _>>(),
-        "items": decoded.items().into_iter().map(to_json).collect::<Vec<_>>(),
-    })
-}
-
-/// The key of a field: its name in lower case, with `_` for what is neither letter nor digit.
-fn key(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect()
+    context.print_json(&sense_to_json(&sense))
 }

@@ -1,0 +1,115 @@
+//! `platter scsi raw`: any command.
+
+use super::hex;
+use super::show::sense_to_json;
+use super::unit::{OnUnit, failure};
+use crate::cli::{CliError, Context};
+use clap::Args;
+use platter::scsi::cdb::{Cdb, Direction};
+use platter::scsi::sense::Sense;
+use platter::scsi::unit::{MAX_TRANSFER, changes_medium};
+use serde_json::{Value as Json, json};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+
+/// Most bytes of data that are printed; more needs --output.
+const MOST_PRINTED: usize = 64 << 10;
+
+/// Arguments of `platter scsi raw`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A command that may change the medium needs --yes-destroy with the same SPEC as --on, besides the rules for every writer \
+(--force where the device holds a file system).
+
+Examples:
+  platter scsi raw 12 01 b0 00 40 00 --on disk.img
+  platter scsi raw 28 00 00 00 00 00 00 00 08 00 --on disk.img --output sectors.bin
+  platter scsi raw 2a 00 00 00 00 10 00 00 01 00 --on 'ram(1M)' --input block.bin --yes-destroy 'ram(1M)'
+
+JSON: an object with command, status, message (null if it was carried out), sense (as platter scsi decode sense; null if \
+there is none), data_in_bytes and data_in, in hexadecimal, null with --output. The exit status is 1 unless the status is \
+GOOD.")]
+pub(crate) struct Raw {
+    /// The command descriptor block in hexadecimal
+    #[arg(value_name = "HEX", required = true)]
+    command: Vec<String>,
+    #[command(flatten)]
+    on: OnUnit,
+    /// Data to send with the command
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Write the data that the command returns to this file, which must not exist
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The command may change this device
+    #[arg(long, value_name = "SPEC")]
+    yes_destroy: Option<String>,
+}
+
+impl Raw {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let bytes =
+            hex::parse(&self.command.join(" ")).map_err(|why| CliError::usage(format!("HEX: {why}")))?;
+        let cdb = Cdb::decode(&bytes).map_err(|error| CliError::usage(error.to_string()))?;
+        if bytes.len() != cdb.bytes().len() {
+            let (name, needed) = (cdb.command().name, cdb.bytes().len());
+            return Err(CliError::usage(format!("{name} of {} bytes; it has {needed}", bytes.len())));
+        }
+        let writes = changes_medium(cdb.command());
+        if writes && self.yes_destroy.as_ref() != Some(&self.on.spec) {
+            let (name, spec) = (cdb.command().name, &self.on.spec);
+            return Err(CliError::refused(format!(
+                "{name} may change {spec}; allow it with --yes-destroy '{spec}'"
+            )));
+        }
+        let data_out = self.data_out(&cdb)?;
+        let response = self.on.open(writes)?.execute(cdb.bytes(), &data_out);
+        let why = failure(&response);
+        if let Some(path) = &self.output {
+            self.save(path, &response.data_in)?;
+        }
+        let name = cdb.command().name;
+        let printed = response.data_in.len() <= MOST_PRINTED && self.output.is_none();
+        if context.json {
+            let sense = Sense::decode(&response.sense).ok();
+            context.print_json(&json!({
+                "command": name,
+                "status": response.status.name(),
+                "message": why,
+                "sense": sense.as_ref().map_or(Json::Null, sense_to_json),
+                "data_in_bytes": response.data_in.len(),
+                "data_in": printed.then(|| hex::print(&response.data_in)),
+            }))?;
+        } else if printed {
+            let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
+            context.print(&lines.collect::<String>())?;
+        } else if self.output.is_none() {
+            context.note(&format!("{} bytes of data; --output FILE keeps them", response.data_in.len()));
+        }
+        why.map_or(Ok(()), |why| Err(CliError::failed(format!("{}: {name}: {why}", self.on.spec))))
+    }
+
+    fn data_out(&self, cdb: &Cdb) -> Result<Vec<u8>, CliError> {
+        let Some(path) = &self.input else { return Ok(Vec::new()) };
+        let failed =
+            |why: &dyn std::fmt::Display| CliError::usage(format!("--input {}: {why}", path.display()));
+        // VERIFY sends data although its row, of a command that usually does not, says none.
+        if cdb.command().direction == Direction::In {
+            return Err(failed(&format_args!("{} takes no data", cdb.command().name)));
+        }
+        let mut data = Vec::new();
+        let file = File::open(path).map_err(|error| failed(&error))?;
+        file.take(MAX_TRANSFER + 1).read_to_end(&mut data).map_err(|error| failed(&error))?;
+        if data.len() as u64 > MAX_TRANSFER {
+            return Err(failed(&format_args!("longer than {MAX_TRANSFER} bytes, the most of one command")));
+        }
+        Ok(data)
+    }
+
+    fn save(&self, path: &PathBuf, data: &[u8]) -> Result<(), CliError> {
+        let failed = |error| CliError::failed(format!("--output {}: {error}", path.display()));
+        let mut file = File::create_new(path).map_err(failed)?;
+        std::io::Write::write_all(&mut file, data).map_err(failed)
+    }
+}

@@ -1,0 +1,322 @@
+//! A logical unit: what a disk answers to commands, over any block device.
+//!
+//! [`Unit::plan`] takes a command and returns either the response or the [`Step`]s to carry out on the device. The caller
+//! carries them out in order, moving bulk data between the device and the memory of the initiator without a copy here,
+//! and takes the response from [`Unit::done`] or, after a step that failed, [`Unit::failed`]. A unit does no I/O and
+//! keeps no state between commands.
+//!
+//! Commands of one unit that run at the same time are not ordered by it.
+
+mod data;
+mod medium;
+
+use crate::cdb::{self, Cdb, Command, Error};
+use crate::layout;
+use crate::sense::{Failure, FieldPointer, Key};
+use alloc::string::String;
+use alloc::vec::Vec;
+use platter_block::driver::Geometry;
+use platter_block::fault::Kind;
+
+/// Longest transfer of one command in bytes; longer ones are refused, so that a caller can bound its memory.
+pub const MAX_TRANSFER: u64 = 64 << 20;
+
+/// The names under which a unit presents itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// T10 VENDOR IDENTIFICATION, of which eight bytes are used.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION, of which 16 bytes are used.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL, of which four bytes are used.
+    pub revision: String,
+    /// PRODUCT SERIAL NUMBER; also identifies the unit in VPD page 83h.
+    pub serial: String,
+}
+
+/// A logical unit.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    identity: Identity,
+    geometry: Geometry,
+}
+
+/// The status of a command (SAM-5, status codes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The command was carried out.
+    Good,
+    /// It was not; the sense data says why.
+    CheckCondition,
+    /// The device cannot take it now.
+    Busy,
+}
+
+impl Status {
+    /// The byte that is transferred.
+    pub const fn code(self) -> u8 {
+        match self {
+            Status::Good => 0x00,
+            Status::CheckCondition => 0x02,
+            Status::Busy => 0x08,
+        }
+    }
+
+    /// The name in the standard.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Status::Good => "GOOD",
+            Status::CheckCondition => "CHECK CONDITION",
+            Status::Busy => "BUSY",
+        }
+    }
+}
+
+/// The response to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status.
+    pub status: Status,
+    /// Sense data in fixed format; empty unless the status is CHECK CONDITION.
+    pub sense: Vec<u8>,
+    /// Parameter data; data of the medium is put into the initiator's memory by the steps.
+    pub data_in: Vec<u8>,
+}
+
+impl Response {
+    const GOOD: Response = Response { status: Status::Good, sense: Vec::new(), data_in: Vec::new() };
+
+    fn data(data_in: Vec<u8>) -> Response {
+        Response { data_in, ..Response::GOOD }
+    }
+}
+
+impl From<Failure> for Response {
+    fn from(failure: Failure) -> Response {
+        Response { status: Status::CheckCondition, sense: failure.to_fixed().to_vec(), ..Response::GOOD }
+    }
+}
+
+/// What is to be done with a range of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read into the data-in, from this offset on.
+    Read {
+        /// Offset in the data-in.
+        at: u64,
+    },
+    /// Read and forget the data.
+    Verify,
+    /// Read and compare with the data-out; the first byte that differs goes to [`StepError::Miscompare`].
+    Compare {
+        /// Offset in the data-out.
+        at: u64,
+    },
+    /// Write from the data-out.
+    Write {
+        /// Offset in the data-out.
+        at: u64,
+        /// The data must be durable on completion.
+        fua: bool,
+    },
+    /// Write the first `block` bytes of the data-out again and again.
+    Fill {
+        /// Length of the pattern in bytes.
+        block: u64,
+    },
+    /// Let the range read as zeroes.
+    WriteZeroes,
+    /// The contents are no longer needed.
+    Discard,
+    /// Make all that was written durable. The range is the one that the initiator named.
+    Flush,
+}
+
+/// A step of a command on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is to be done.
+    pub action: Action,
+    /// Offset on the device in bytes.
+    pub pos: u64,
+    /// Length in bytes.
+    pub len: u64,
+}
+
+/// Why a step did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepError {
+    /// The device reported a fault of this kind, at this offset on the device.
+    Device {
+        /// The kind.
+        kind: Kind,
+        /// Offset on the device in bytes, of the first byte that was not transferred if that is known.
+        pos: u64,
+    },
+    /// The data differs.
+    Miscompare {
+        /// Offset of the first byte that differs in the data-out.
+        at: u64,
+    },
+}
+
+/// What is to be done for a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Nothing more.
+    Done(Response),
+    /// These steps, one after the other up to the first that fails.
+    Steps(Vec<Step>),
+}
+
+/// A handler of a command: its row, and what answers it.
+type Handler = fn(&Unit, &Cdb, &[u8]) -> Result<Plan, Failure>;
+
+impl Unit {
+    /// A unit over a device.
+    pub fn new(identity: Identity, geometry: Geometry) -> Unit {
+        Unit { identity, geometry }
+    }
+
+    /// The commands that a unit carries out.
+    pub fn commands() -> impl Iterator<Item = &'static Command> {
+        handlers().map(|(command, _)| command)
+    }
+
+    /// What is to be done for the command that `bytes` are, with this data from the initiator.
+    pub fn plan(&self, bytes: &[u8], data_out: &[u8]) -> Plan {
+        self.try_plan(bytes, data_out).unwrap_or_else(|failure| Plan::Done(failure.into()))
+    }
+
+    fn try_plan(&self, bytes: &[u8], data_out: &[u8]) -> Result<Plan, Failure> {
+        let cdb = Cdb::decode(bytes).map_err(|error| refusal(error, bytes))?;
+        let (_, handler) = handlers().find(|(command, _)| *command == cdb.command()).ok_or(INVALID_OPCODE)?;
+        if let Some((byte, bit)) = cdb.reserved() {
+            return Err(invalid_byte(byte, Some(bit)));
+        }
+        // NACA: an auto contingent allegiance is not supported.
+        if cdb.control() & 4 != 0 {
+            return Err(invalid_byte(cdb.bytes().len() - 1, Some(2)));
+        }
+        handler(self, &cdb, data_out)
+    }
+
+    /// The response to a command all of whose steps have succeeded.
+    pub fn done(&self) -> Response {
+        Response::GOOD
+    }
+
+    /// The response to a command of which a step has failed.
+    pub fn failed(&self, step: &Step, error: StepError) -> Response {
+        let (kind, pos) = match error {
+            StepError::Miscompare { at } => {
+                return Failure::new(Key::MISCOMPARE, 0x1d, 0).with_information(at).into();
+            }
+            StepError::Device { kind, pos } => (kind, pos),
+        };
+        let block = pos / u64::from(self.geometry.limits.logical_block);
+        let failure = match kind {
+            Kind::NoMemory | Kind::WouldBlock => return Response { status: Status::Busy, ..Response::GOOD },
+            Kind::Io | Kind::Short | Kind::Corrupt => match step.action {
+                Action::Read { .. } | Action::Verify | Action::Compare { .. } => {
+                    Failure::new(Key::MEDIUM_ERROR, 0x11, 0).with_information(block)
+                }
+                Action::Flush => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0),
+                _ => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0).with_information(block),
+            },
+            Kind::FlushFailed => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0),
+            Kind::ReadOnly => WRITE_PROTECTED,
+            Kind::NoSpace => Failure::new(Key::DATA_PROTECT, 0x27, 7),
+            Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled => {
+                Failure::new(Key::HARDWARE_ERROR, 0x3e, 2)
+            }
+            Kind::Gone => Failure::new(Key::HARDWARE_ERROR, 0x3e, 1),
+            Kind::Cancelled => Failure::new(Key::ABORTED_COMMAND, 0, 0),
+            _ => Failure::new(Key::HARDWARE_ERROR, 0x44, 0),
+        };
+        failure.into()
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.geometry.limits.logical_block)
+    }
+
+    /// Whole logical blocks; the rest of a device that ends inside one cannot be reached by SCSI.
+    fn blocks(&self) -> u64 {
+        self.geometry.size / self.block()
+    }
+
+    fn can_discard(&self) -> bool {
+        self.geometry.limits.discard_granularity != 0
+    }
+}
+
+/// Every command that is carried out.
+fn handlers() -> impl Iterator<Item = (&'static Command, Handler)> {
+    data::HANDLERS.iter().chain(medium::HANDLERS).map(|(command, handler)| (*command, *handler))
+}
+
+const INVALID_OPCODE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x20, 0).with_pointer(FieldPointer {
+    in_command: true,
+    byte: 0,
+    bit: None,
+});
+const WRITE_PROTECTED: Failure = Failure::new(Key::DATA_PROTECT, 0x27, 0);
+
+/// The failure of bytes that are no command, or none that is known: INVALID FIELD IN CDB if other service actions of the
+/// operation code are.
+fn refusal(error: Error, bytes: &[u8]) -> Failure {
+    let opcode = bytes.first().copied();
+    match error {
+        Error::Unknown { .. } if handlers().any(|(command, _)| Some(command.opcode) == opcode) => {
+            invalid_byte(1, Some(4))
+        }
+        _ => INVALID_OPCODE,
+    }
+}
+
+fn invalid_byte(byte: usize, bit: Option<u8>) -> Failure {
+    let pointer = FieldPointer { in_command: true, byte: byte as u16, bit };
+    Failure::new(Key::ILLEGAL_REQUEST, 0x24, 0).with_pointer(pointer)
+}
+
+/// The failure of a field whose value is not accepted.
+fn invalid(cdb: &Cdb, name: &str) -> Failure {
+    at_field(cdb, name, Failure::new(Key::ILLEGAL_REQUEST, 0x24, 0))
+}
+
+/// A failure that points at a field of the command.
+fn at_field(cdb: &Cdb, name: &str, failure: Failure) -> Failure {
+    let Some(field) = layout::find(cdb.command().fields, name) else { return failure };
+    let bit = (field.bits % 8 != 0).then_some(field.bit);
+    failure.with_pointer(FieldPointer { in_command: true, byte: field.byte, bit })
+}
+
+/// A failure that points at a byte of the data sent with the command.
+fn invalid_parameter(asc: u8, byte: usize) -> Failure {
+    let pointer = FieldPointer { in_command: false, byte: byte as u16, bit: None };
+    Failure::new(Key::ILLEGAL_REQUEST, asc, 0).with_pointer(pointer)
+}
+
+/// A field of a command; 0 where the command has none of this name.
+fn field(cdb: &Cdb, name: &str) -> u64 {
+    cdb.get(name).unwrap_or(0)
+}
+
+/// Whether carrying a command out may change the medium.
+pub fn changes_medium(command: &Command) -> bool {
+    const CHANGES: &[&Command] = &[
+        &cdb::WRITE_6,
+        &cdb::WRITE_10,
+        &cdb::WRITE_12,
+        &cdb::WRITE_16,
+        &cdb::WRITE_SAME_10,
+        &cdb::WRITE_SAME_16,
+        &cdb::UNMAP,
+        &cdb::COMPARE_AND_WRITE,
+    ];
+    CHANGES.contains(&command)
+}
+
+#[cfg(test)]
+mod tests;

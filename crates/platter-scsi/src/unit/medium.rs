@@ -1,0 +1,216 @@
+//! Commands that reach the medium.
+
+use super::{
+    Action, Failure, Handler, Key, MAX_TRANSFER, Plan, Response, Step, Unit, WRITE_PROTECTED, at_field,
+    field, invalid, invalid_parameter,
+};
+use crate::cdb::{self, Cdb, Command};
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub(super) const HANDLERS: &[(&Command, Handler)] = &[
+    (&cdb::READ_6, read),
+    (&cdb::READ_10, read),
+    (&cdb::READ_12, read),
+    (&cdb::READ_16, read),
+    (&cdb::WRITE_6, write),
+    (&cdb::WRITE_10, write),
+    (&cdb::WRITE_12, write),
+    (&cdb::WRITE_16, write),
+    (&cdb::VERIFY_10, verify),
+    (&cdb::VERIFY_12, verify),
+    (&cdb::VERIFY_16, verify),
+    (&cdb::SYNCHRONIZE_CACHE_10, synchronize),
+    (&cdb::SYNCHRONIZE_CACHE_16, synchronize),
+    (&cdb::UNMAP, unmap),
+    (&cdb::WRITE_SAME_10, write_same),
+    (&cdb::WRITE_SAME_16, write_same),
+];
+
+const LBA: &str = "LOGICAL BLOCK ADDRESS";
+const BLOCKS: &str = "NUMBER OF LOGICAL BLOCKS";
+
+const OUT_OF_RANGE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x21, 0);
+
+/// Most descriptors of one UNMAP.
+pub(super) const UNMAP_DESCRIPTORS: u64 = 256;
+
+impl Unit {
+    /// Most blocks that one UNMAP or WRITE SAME may name.
+    pub(super) fn max_blocks_without_data(&self) -> u64 {
+        (self.geometry.limits.max_discard.max(self.block()) / self.block()).min(u64::from(u32::MAX))
+    }
+
+    /// Range in bytes of the blocks that a command names.
+    fn range(&self, cdb: &Cdb, blocks: u64) -> Result<(u64, u64), Failure> {
+        let lba = field(cdb, LBA);
+        match lba.checked_add(blocks) {
+            Some(end) if end <= self.blocks() => Ok((lba * self.block(), blocks * self.block())),
+            _ => Err(at_field(cdb, LBA, OUT_OF_RANGE)),
+        }
+    }
+
+    /// The same, of a command that transfers these blocks.
+    fn transfer(&self, cdb: &Cdb, name: &str, blocks: u64) -> Result<(u64, u64), Failure> {
+        if blocks > MAX_TRANSFER / self.block() {
+            return Err(invalid(cdb, name));
+        }
+        self.range(cdb, blocks)
+    }
+}
+
+/// A transfer length; 0 means 256 blocks in the commands of six bytes.
+fn transfer_length(cdb: &Cdb) -> u64 {
+    match field(cdb, "TRANSFER LENGTH") {
+        0 if cdb.bytes().len() == 6 => 256,
+        blocks => blocks,
+    }
+}
+
+/// Protection information is not supported.
+fn refuse_protection(cdb: &Cdb) -> Result<(), Failure> {
+    let set = ["RDPROTECT", "WRPROTECT", "VRPROTECT"].into_iter().find(|name| field(cdb, name) != 0);
+    set.map_or(Ok(()), |name| Err(invalid(cdb, name)))
+}
+
+/// The initiator sent fewer bytes than the command needs.
+fn needs(data_out: &[u8], len: u64) -> Result<(), Failure> {
+    if (data_out.len() as u64) < len { Err(Failure::new(Key::ABORTED_COMMAND, 0x4b, 0)) } else { Ok(()) }
+}
+
+fn steps(all: Vec<Step>) -> Plan {
+    match all.iter().all(|step| step.len == 0 && step.action != Action::Flush) {
+        true => Plan::Done(Response::GOOD),
+        false => Plan::Steps(all),
+    }
+}
+
+fn read(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    let mut all = vec![Step { action: Action::Read { at: 0 }, pos, len }];
+    // A read with FUA returns what the medium holds, so what is in a volatile cache has to reach it first.
+    if field(cdb, "FUA") != 0
+        && unit.geometry.features.write_cache
+        && !unit.geometry.features.read_only
+        && len > 0
+    {
+        all.insert(0, Step { action: Action::Flush, pos, len });
+    }
+    Ok(steps(all))
+}
+
+fn write(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    writable(unit)?;
+    needs(data_out, len)?;
+    let fua = field(cdb, "FUA") != 0;
+    Ok(steps(vec![Step { action: Action::Write { at: 0, fua }, pos, len }]))
+}
+
+fn writable(unit: &Unit) -> Result<(), Failure> {
+    if unit.geometry.features.read_only { Err(WRITE_PROTECTED) } else { Ok(()) }
+}
+
+fn verify(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    let (pos, len) = unit.transfer(cdb, "VERIFICATION LENGTH", field(cdb, "VERIFICATION LENGTH"))?;
+    let action = match field(cdb, "BYTCHK") {
+        0 => Action::Verify,
+        1 => {
+            needs(data_out, len)?;
+            Action::Compare { at: 0 }
+        }
+        _ => return Err(invalid(cdb, "BYTCHK")),
+    };
+    Ok(steps(vec![Step { action, pos, len }]))
+}
+
+fn synchronize(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
+    let (pos, len) = unit.range(cdb, field(cdb, BLOCKS))?;
+    // No blocks: all from the address on.
+    let len = if len == 0 { unit.blocks() * unit.block() - pos } else { len };
+    if unit.geometry.features.read_only {
+        return Ok(Plan::Done(Response::GOOD));
+    }
+    Ok(Plan::Steps(vec![Step { action: Action::Flush, pos, len }]))
+}
+
+/// The whole units of discard inside a range. UNMAP is a hint for the rest.
+fn discard(unit: &Unit, pos: u64, len: u64) -> Option<Step> {
+    let granularity = u64::from(unit.geometry.limits.discard_granularity).max(unit.block());
+    let from = pos.next_multiple_of(granularity);
+    let end = match pos + len {
+        end if end == unit.blocks() * unit.block() => end,
+        end => end / granularity * granularity,
+    };
+    (from < end).then(|| Step { action: Action::Discard, pos: from, len: end - from })
+}
+
+fn unmap(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    if !unit.can_discard() {
+        return Err(super::INVALID_OPCODE);
+    }
+    if field(cdb, "ANCHOR") != 0 {
+        return Err(invalid(cdb, "ANCHOR"));
+    }
+    let list = field(cdb, "PARAMETER LIST LENGTH");
+    writable(unit)?;
+    if list == 0 {
+        return Ok(Plan::Done(Response::GOOD));
+    }
+    needs(data_out, list)?;
+    let list = &data_out[..list as usize];
+    if list.len() < 8 {
+        return Err(at_field(cdb, "PARAMETER LIST LENGTH", Failure::new(Key::ILLEGAL_REQUEST, 0x1a, 0)));
+    }
+    let stated = usize::from(u16::from_be_bytes([list[2], list[3]]));
+    let descriptors = list[8..].get(..stated).unwrap_or(&list[8..]).chunks_exact(16);
+    if descriptors.len() as u64 > UNMAP_DESCRIPTORS {
+        return Err(invalid_parameter(0x26, 2));
+    }
+    let (mut all, mut sum) = (Vec::new(), 0);
+    for (at, descriptor) in descriptors.enumerate() {
+        let lba = descriptor[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let blocks = descriptor[8..12].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        if lba.checked_add(blocks).is_none_or(|end| end > unit.blocks()) {
+            return Err(invalid_parameter(0x21, 8 + 16 * at));
+        }
+        sum += blocks;
+        if sum > unit.max_blocks_without_data() {
+            return Err(invalid_parameter(0x26, 16 + 16 * at));
+        }
+        all.extend(discard(unit, lba * unit.block(), blocks * unit.block()));
+    }
+    Ok(steps(all))
+}
+
+fn write_same(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    if field(cdb, "ANCHOR") != 0 {
+        return Err(invalid(cdb, "ANCHOR"));
+    }
+    if field(cdb, "UNMAP") != 0 && !unit.can_discard() {
+        return Err(invalid(cdb, "UNMAP"));
+    }
+    let blocks = field(cdb, BLOCKS);
+    // WSNZ is set in VPD page B0h: no blocks do not mean all.
+    if blocks == 0 || blocks > unit.max_blocks_without_data() {
+        return Err(invalid(cdb, BLOCKS));
+    }
+    let (pos, len) = unit.range(cdb, blocks)?;
+    writable(unit)?;
+    let no_data = field(cdb, "NDOB") != 0;
+    let block = unit.block();
+    if !no_data {
+        needs(data_out, block)?;
+    }
+    let zeroes = no_data || data_out[..block as usize].iter().all(|byte| *byte == 0);
+    let action = match zeroes {
+        true if unit.geometry.limits.write_zeroes => Action::WriteZeroes,
+        _ if no_data => return Err(invalid(cdb, "NDOB")),
+        _ => Action::Fill { block },
+    };
+    Ok(steps(vec![Step { action, pos, len }]))
+}
