@@ -69,6 +69,10 @@ planted! {
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.
     RecordSequence "record-sequence" "a sequence number from which nothing can be counted on is accepted"
+    /// The end of the blocks that a SCSI command names may lie beyond 2^64.
+    ScsiEnd "scsi-end" "blocks of a command may end beyond 2^64"
+    /// The length that a SCSI structure states is not compared with what was received.
+    ScsiLength "scsi-length" "a structure may state more bytes than there are"
     /// The end of a request of a trace may lie beyond 2^64.
     ServiceEnd "service-end" "a request may end beyond 2^64 sectors"
     /// Signatures are looked for beyond the end of the disk.

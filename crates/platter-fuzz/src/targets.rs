@@ -16,6 +16,8 @@ mod nbd_request;
 mod partition;
 mod read_trace;
 mod record;
+mod scsi_command;
+mod scsi_data;
 mod service_trace;
 mod signature;
 mod spec;
@@ -52,6 +54,8 @@ pub static ALL: &[Target] = &[
     nbd_reply::TARGET,
     vhost_request::TARGET,
     vhost_message::TARGET,
+    scsi_command::TARGET,
+    scsi_data::TARGET,
 ];
 
 /// The format of a name.

@@ -69,4 +69,6 @@ formats! {
     nbd_replies "nbd-reply"
     requests_of_guests "vhost-request"
     messages_of_front_ends "vhost-message"
+    commands_of_scsi "scsi-command"
+    data_of_scsi_devices "scsi-data"
 }

@@ -22,7 +22,10 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
     (
         "platter-fuzz",
-        &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-serve"]],
+        &[
+            PARTS,
+            &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-scsi", "platter-serve"],
+        ],
     ),
 ];
 

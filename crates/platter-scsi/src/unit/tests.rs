@@ -100,6 +100,16 @@ fn what_a_unit_refuses_it_names() {
 }
 
 #[test]
+fn no_length_means_256_blocks_only_in_six_bytes() {
+    let mut unit = unit(Limits::unlimited(512));
+    unit.geometry.size = 1 << 20;
+    let read = |command| unit.plan(Cdb::new(command).bytes(), &[]);
+    let all = Step { action: Action::Read { at: 0 }, pos: 0, len: 256 * 512 };
+    assert_eq!(read(&cdb::READ_6), Plan::Steps(vec![all]));
+    assert_eq!(read(&cdb::READ_10), Plan::Done(Response::GOOD));
+}
+
+#[test]
 fn a_write_with_too_little_data_changes_nothing() {
     let unit = unit(Limits::unlimited(512));
     let mut medium = vec![7; BLOCK * BLOCKS];
