@@ -33,6 +33,7 @@
 
 pub mod raid;
 pub mod registry;
+#[cfg(feature = "scsi")]
 pub mod scsi;
 pub mod spec;
 

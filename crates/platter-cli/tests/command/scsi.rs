@@ -171,3 +171,17 @@ fn our_pages_agree_with_sg_vpd_and_sg_inq() {
     let identification = theirs("sg_vpd", &["scsi", "vpd", "83"]).unwrap();
     assert!(identification.contains("vendor id: PLATTER"), "{identification}");
 }
+
+#[test]
+fn the_commands_of_the_page_run() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scsi.md")).unwrap();
+    let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    platter ")).collect();
+    assert!(lines.len() >= 5, "{lines:?}");
+    for line in &lines {
+        let words = line.split(' ').map(|word| word.trim_matches('\'')).collect::<Vec<_>>();
+        let printed = ok(&words);
+        if words[1] == "decode" {
+            assert!(page.contains(printed.lines().next().unwrap()), "{printed}");
+        }
+    }
+}
