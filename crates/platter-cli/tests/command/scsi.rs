@@ -121,6 +121,19 @@ fn what_is_written_by_a_command_is_read_by_another() {
     ok(&read);
     assert_eq!(std::fs::read(&output).unwrap(), vec![7; block as usize]);
     fails_saying(1, &read, &["--output", "exists"]);
+    fails_saying(
+        2,
+        &[&read[..3], &["--on", &disk, "--input", &input]].concat(),
+        &["READ (10) takes no data"],
+    );
+    let verify = |lba| ["scsi".to_owned(), "raw".to_owned(), format!("2f 02 00 00 00 {lba} 00 00 01 00")];
+    let on = ["--on", &disk, "--input", &input];
+    ok(&[&args(&verify("03"))[..], &on].concat());
+    fails_saying(
+        1,
+        &[&args(&verify("04"))[..], &on].concat(),
+        &["MISCOMPARE DURING VERIFY OPERATION", "information 0"],
+    );
     let past = json_of_failure(&["scsi", "raw", "28 00 00 ff ff ff 00 00 01 00", "--on", &disk]);
     assert_eq!(past["sense"]["additional_sense"], "LOGICAL BLOCK ADDRESS OUT OF RANGE");
 }

@@ -94,8 +94,7 @@ impl Raw {
         let Some(path) = &self.input else { return Ok(Vec::new()) };
         let failed =
             |why: &dyn std::fmt::Display| CliError::usage(format!("--input {}: {why}", path.display()));
-        // VERIFY sends data although its row, of a command that usually does not, says none.
-        if cdb.command().direction == Direction::In {
+        if cdb.command().direction != Direction::Out {
             return Err(failed(&format_args!("{} takes no data", cdb.command().name)));
         }
         let mut data = Vec::new();
