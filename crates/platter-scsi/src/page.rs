@@ -74,7 +74,7 @@ pub static LUNS: Structure = Structure {
     standard: "SPC-4",
     fields: &[number("LUN LIST LENGTH", 0, 4)],
     length: |bytes| 8 + number_at(bytes, 0, 4),
-    items: Some(Items { start: 8, each: |_| &LUN }),
+    items: Some(Items { start: |_| 8, each: |_| &LUN }),
 };
 
 /// An entry of REPORT LUNS.
@@ -85,6 +85,122 @@ static LUN: Structure = Structure {
     length: |_| 8,
     items: None,
 };
+
+/// MODE SENSE (10) parameter data (SPC-4): the header, a block descriptor perhaps, and mode pages.
+pub static MODE_PARAMETERS_10: Structure = Structure {
+    name: "MODE SENSE (10) parameter data",
+    standard: "SPC-4",
+    fields: &[
+        number("MODE DATA LENGTH", 0, 2),
+        number("MEDIUM TYPE", 2, 1),
+        flag("WP", 3, 7),
+        flag("DPOFUA", 3, 4),
+        flag("LONGLBA", 4, 0),
+        number("BLOCK DESCRIPTOR LENGTH", 6, 2),
+    ],
+    length: |bytes| 2 + number_at(bytes, 0, 2),
+    items: Some(Items { start: |bytes| 8 + number_at(bytes, 6, 2), each: mode_page }),
+};
+
+/// The layout of the mode page that bytes begin with. Those that are not known, and subpages, have the header and bytes.
+fn mode_page(bytes: &[u8]) -> &'static Structure {
+    match bytes.first().map(|byte| byte & 0x7f) {
+        Some(0x08) => &CACHING,
+        Some(0x0a) => &CONTROL,
+        Some(subpage) if subpage & 0x40 != 0 => &OTHER_MODE_SUBPAGE,
+        _ => &OTHER_MODE_PAGE,
+    }
+}
+
+macro_rules! mode_page {
+    ($const:ident, $name:literal, $standard:literal, [$($field:expr),* $(,)?]) => {
+        static $const: Structure = Structure {
+            name: $name,
+            standard: $standard,
+            fields: &[
+                flag("PS", 0, 7),
+                flag("SPF", 0, 6),
+                bits("PAGE CODE", 0, 5, 6),
+                number("PAGE LENGTH", 1, 1),
+                $($field),*
+            ],
+            length: |bytes| 2 + number_at(bytes, 1, 1),
+            items: None,
+        };
+    };
+}
+
+mode_page!(OTHER_MODE_PAGE, "mode page", "SPC-4", [bytes_to_end("MODE PARAMETERS", 2)]);
+
+static OTHER_MODE_SUBPAGE: Structure = Structure {
+    name: "mode subpage",
+    standard: "SPC-4",
+    fields: &[
+        flag("PS", 0, 7),
+        flag("SPF", 0, 6),
+        bits("PAGE CODE", 0, 5, 6),
+        number("SUBPAGE CODE", 1, 1),
+        number("PAGE LENGTH", 2, 2),
+        bytes_to_end("MODE PARAMETERS", 4),
+    ],
+    length: |bytes| 4 + number_at(bytes, 2, 2),
+    items: None,
+};
+
+mode_page!(
+    CACHING,
+    "Caching mode page",
+    "SBC-3",
+    [
+        flag("IC", 2, 7),
+        flag("ABPF", 2, 6),
+        flag("CAP", 2, 5),
+        flag("DISC", 2, 4),
+        flag("SIZE", 2, 3),
+        flag("WCE", 2, 2),
+        flag("MF", 2, 1),
+        flag("RCD", 2, 0),
+        bits("DEMAND READ RETENTION PRIORITY", 3, 7, 4),
+        bits("WRITE RETENTION PRIORITY", 3, 3, 4),
+        number("DISABLE PREFETCH TRANSFER LENGTH", 4, 2),
+        number("MINIMUM PREFETCH", 6, 2),
+        number("MAXIMUM PREFETCH", 8, 2),
+        number("MAXIMUM PREFETCH CEILING", 10, 2),
+        flag("FSW", 12, 7),
+        flag("LBCSS", 12, 6),
+        flag("DRA", 12, 5),
+        flag("NV_DIS", 12, 0),
+        number("NUMBER OF CACHE SEGMENTS", 13, 1),
+        number("CACHE SEGMENT SIZE", 14, 2),
+    ]
+);
+
+mode_page!(
+    CONTROL,
+    "Control mode page",
+    "SPC-4",
+    [
+        bits("TST", 2, 7, 3),
+        flag("TMF_ONLY", 2, 4),
+        flag("DPICZ", 2, 3),
+        flag("D_SENSE", 2, 2),
+        flag("GLTSD", 2, 1),
+        flag("RLEC", 2, 0),
+        bits("QUEUE ALGORITHM MODIFIER", 3, 7, 4),
+        flag("NUAR", 3, 3),
+        bits("QERR", 3, 2, 2),
+        flag("RAC", 4, 6),
+        bits("UA_INTLCK_CTRL", 4, 5, 2),
+        flag("SWP", 4, 3),
+        flag("ATO", 5, 7),
+        flag("TAS", 5, 6),
+        flag("ATMPE", 5, 5),
+        flag("RWWP", 5, 4),
+        bits("AUTOLOAD MODE", 5, 2, 3),
+        number("BUSY TIMEOUT PERIOD", 8, 2),
+        number("EXTENDED SELF-TEST COMPLETION TIME", 10, 2),
+    ]
+);
 
 /// The layout of a VPD page, by the page code in its byte 1. Pages that are not known have the header and bytes.
 pub fn vpd(bytes: &[u8]) -> &'static Structure {
@@ -132,7 +248,7 @@ page!(
     "Supported VPD Pages VPD page",
     "SPC-4",
     [],
-    Some(Items { start: 4, each: |_| &PAGE_CODE })
+    Some(Items { start: |_| 4, each: |_| &PAGE_CODE })
 );
 
 /// An entry of Supported VPD Pages.
@@ -159,7 +275,7 @@ page!(
     "Device Identification VPD page",
     "SPC-4",
     [],
-    Some(Items { start: 4, each: designator })
+    Some(Items { start: |_| 4, each: designator })
 );
 
 /// A designation descriptor is text if its code set is ASCII (2) or UTF-8 (3).
@@ -279,6 +395,18 @@ mod tests {
         assert_eq!(items[0].fields().last(), Some(("DESIGNATOR", Value::Bytes(naa))));
         assert_eq!((items[1].get("PIV"), items[1].get("ASSOCIATION")), (Some(1), Some(1)));
         assert_eq!(items[1].fields().last(), Some(("DESIGNATOR", Value::Text("iqn.2026:a".into()))));
+    }
+
+    #[test]
+    fn mode_pages_follow_the_block_descriptor() {
+        let head = [0, 40, 0, 0x10, 0, 0, 0, 8, 0, 0, 8, 0, 0, 0, 2, 0];
+        let caching = [8, 18, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let subpage = [0x4a, 1, 0, 2, 7, 7];
+        let data = [&head[..], &caching, &subpage].concat();
+        let items = MODE_PARAMETERS_10.decode(&data).items();
+        assert_eq!(items.iter().map(|item| item.bytes().len()).collect::<Vec<_>>(), [20, 6]);
+        assert_eq!((items[0].get("WCE"), items[0].get("RCD")), (Some(1), Some(0)));
+        assert_eq!(items[1].get("SUBPAGE CODE"), Some(1));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub static DESCRIPTOR: Structure = Structure {
         number("ADDITIONAL SENSE LENGTH", 7, 1),
     ],
     length: |bytes| 8 + number_at(bytes, 7, 1),
-    items: Some(Items { start: 8, each: descriptor }),
+    items: Some(Items { start: |_| 8, each: descriptor }),
 };
 
 /// The layout of the descriptor that bytes begin with.

@@ -23,8 +23,8 @@ pub struct Structure {
 /// A list inside a structure.
 #[derive(Debug)]
 pub struct Items {
-    /// The byte where the first begins.
-    pub start: usize,
+    /// The byte where the first begins, given the bytes of the structure.
+    pub start: fn(&[u8]) -> usize,
     /// The layout of the one that these bytes begin with; its own length tells where the next begins.
     pub each: fn(&[u8]) -> &'static Structure,
 }
@@ -88,7 +88,7 @@ impl<'a> Decoded<'a> {
     /// The structures of the list.
     pub fn items(&self) -> Vec<Decoded<'a>> {
         let Some(list) = &self.structure.items else { return Vec::new() };
-        let mut rest = self.bytes.get(list.start..).unwrap_or_default();
+        let mut rest = self.bytes.get((list.start)(self.bytes)..).unwrap_or_default();
         let mut all = Vec::new();
         while !rest.is_empty() {
             let item = (list.each)(rest).decode(rest);

@@ -23,6 +23,8 @@ pub(crate) enum Scsi {
     Readcap(query::Readcap),
     /// Show the logical units behind a device
     Luns(query::Luns),
+    /// Show the mode pages of a device
+    Modes(query::Modes),
     /// Send a command, with data from and to files
     Raw(raw::Raw),
 }
@@ -35,6 +37,7 @@ impl Scsi {
             Scsi::Vpd(vpd) => vpd.run(context),
             Scsi::Readcap(readcap) => readcap.run(context),
             Scsi::Luns(luns) => luns.run(context),
+            Scsi::Modes(modes) => modes.run(context),
             Scsi::Raw(raw) => raw.run(context),
         }
     }

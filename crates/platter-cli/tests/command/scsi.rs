@@ -96,6 +96,11 @@ fn a_device_answers_commands() {
     let capacity = json(&["scsi", "readcap", "--on", "null(1T)"]);
     assert_eq!(capacity["fields"]["returned_logical_block_address"], (1u64 << 31) - 1);
     assert_eq!(json(&["scsi", "luns", "--on", "ram(1M)"])["items"][0]["fields"]["lun"], 0);
+    let modes = json(&["scsi", "modes", "--on", "ram(1M)"]);
+    let page = |n: usize| &modes["items"][n]["fields"]["page_code"];
+    assert_eq!((page(0), page(1)), (&8.into(), &10.into()));
+    assert_eq!(modes["fields"]["block_descriptor_length"], 8);
+    fails_saying(2, &["scsi", "modes", "40", "--on", "ram(1M)"], &["from 00 to 3f"]);
     fails_saying(
         1,
         &["scsi", "vpd", "c1", "--on", "ram(1M)"],

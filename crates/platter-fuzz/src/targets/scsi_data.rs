@@ -11,7 +11,7 @@ use platter_scsi::structure::{Decoded, Structure, Value};
 
 pub(super) const TARGET: Target = Target {
     name: "scsi-data",
-    summary: "sense data, INQUIRY data, VPD pages and capacities of SCSI devices",
+    summary: "sense data, INQUIRY data, VPD and mode pages and capacities of SCSI devices",
     generate,
     mutate,
     read,
@@ -21,12 +21,13 @@ pub(super) const TARGET: Target = Target {
 
 /// The layouts; the first byte of an input chooses one. VPD pages choose their own by their code.
 fn layout(choice: u8, bytes: &[u8]) -> &'static Structure {
-    match choice % 6 {
+    match choice % 7 {
         0 => &sense::FIXED,
         1 => &sense::DESCRIPTOR,
         2 => &page::INQUIRY,
         3 => &page::CAPACITY_16,
         4 => &page::LUNS,
+        6 => &page::MODE_PARAMETERS_10,
         _ => page::vpd(bytes),
     }
 }
@@ -37,7 +38,7 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut all: Vec<u8> = (0..=len).map(|_| if rng.one_in(2) { 0 } else { rng.any() as u8 }).collect();
     all[0] = choice;
     let body = &mut all[1..];
-    match choice % 6 {
+    match choice % 7 {
         0 => (body[0], body[7]) = (0x70 | rng.below(2) as u8, (len - 8) as u8),
         1 => {
             (body[0], body[7]) = (0x72 | rng.below(2) as u8, (len - 8) as u8);
@@ -49,6 +50,10 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
             (body[2], body[3]) = (0, (len - 4) as u8);
             items(rng, &mut body[4..], 4, 3);
         }
+        6 => {
+            (body[0], body[1], body[6], body[7]) = (0, (len - 2) as u8, 0, *rng.pick(&[0, 8, 16, 200]));
+            items(rng, &mut body[8..], 2, 1);
+        }
         _ => body[4] = (len - 5) as u8,
     }
     all
@@ -59,7 +64,7 @@ fn items(rng: &mut Rng, list: &mut [u8], header: usize, length_at: usize) {
     let mut at = 0;
     while at + header < list.len() {
         let len = rng.index(14);
-        list[at] &= 7;
+        list[at] &= if rng.one_in(2) { 7 } else { 0x4a };
         list[at + length_at] = len as u8;
         at += header + len;
     }
@@ -77,7 +82,7 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         return Ok(Verdict::Refused("no layout".to_owned()));
     };
     check(layout(choice, data).decode(data), data.len())?;
-    if choice % 6 > 1 {
+    if choice % 7 > 1 {
         return Ok(Verdict::Accepted);
     }
     match Sense::decode(data) {
@@ -104,7 +109,7 @@ fn check(decoded: Decoded<'_>, len: usize) -> Result<(), String> {
     let Some(list) = &decoded.structure().items else { return Ok(()) };
     let items = decoded.items();
     let sum: usize = items.iter().map(|item| item.bytes().len()).sum();
-    let whole = decoded.bytes().len().saturating_sub(list.start);
+    let whole = decoded.bytes().len().saturating_sub((list.start)(decoded.bytes()));
     hold(sum == whole, || format!("{} items of {name} have {sum} of {whole} bytes", items.len()))?;
     items.into_iter().try_for_each(|item| check(item, whole))
 }

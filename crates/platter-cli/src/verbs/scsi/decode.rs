@@ -58,6 +58,8 @@ enum What {
     Capacity10,
     /// READ CAPACITY (16) parameter data
     Capacity16,
+    /// MODE SENSE (10) parameter data
+    Modes10,
 }
 
 impl Decode {
@@ -69,6 +71,7 @@ impl Decode {
             What::Inquiry => show(page::INQUIRY.decode(&bytes), context),
             What::Vpd => show(page::vpd(&bytes).decode(&bytes), context),
             What::Capacity10 => show(page::CAPACITY_10.decode(&bytes), context),
+            What::Modes10 => show(page::MODE_PARAMETERS_10.decode(&bytes), context),
             What::Capacity16 => show(page::CAPACITY_16.decode(&bytes), context),
         }
     }

@@ -133,3 +133,32 @@ impl Luns {
         self.query.run(Cdb::new(&cdb::REPORT_LUNS).with("ALLOCATION LENGTH", ROOM), |_| &page::LUNS, context)
     }
 }
+
+/// Arguments of `platter scsi modes`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  platter scsi modes --on disk.img
+  platter scsi modes 08 --on 'ram(1M)' --json
+
+JSON: as platter scsi decode modes10.")]
+pub(crate) struct Modes {
+    /// The mode page, in hexadecimal; 3f: all
+    #[arg(default_value = "3f", value_parser = mode_page_code)]
+    page: u8,
+    #[command(flatten)]
+    query: Query,
+}
+
+fn mode_page_code(text: &str) -> Result<u8, String> {
+    let code = u8::from_str_radix(text, 16).ok().filter(|code| *code <= 0x3f);
+    code.ok_or_else(|| "a mode page is a hexadecimal number from 00 to 3f".to_owned())
+}
+
+impl Modes {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let cdb =
+            Cdb::new(&cdb::MODE_SENSE_10).with("PAGE CODE", self.page.into()).with("ALLOCATION LENGTH", ROOM);
+        self.query.run(cdb, |_| &page::MODE_PARAMETERS_10, context)
+    }
+}
