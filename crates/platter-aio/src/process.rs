@@ -7,7 +7,7 @@ use crate::options::{Options, Personality};
 use crate::statistics::{ReportForm, STATISTICS};
 use crate::sync::Futex;
 use libc::c_int;
-use platter_disk::drivers::descriptor_opener::DescriptorOpener;
+use platter_disk::drivers::descriptor_opener::{DescriptorOpener, DescriptorOptions};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -80,33 +80,20 @@ fn explain(why: &str) -> c_int {
 
 fn start() -> Result<&'static Running, c_int> {
     let options = Options::from_environment().map_err(|why| explain(&why))?;
-    let opener = DescriptorOpener::new(options.channel).map_err(|why| explain(&why))?;
-    let depth = options.channel.depth;
-    let driver = opener.driver().name();
-    let inbox = Arc::new(Inbox::new(depth, opener.waker()));
-    let theirs = Arc::clone(&inbox);
     let (tell, told) = mpsc::channel();
     let builder = std::thread::Builder::new().name("platter-aio".into()).stack_size(STACK_BYTES);
     // Signals are for the program's own threads.
     let mask = block_signals();
-    let spawned = builder.spawn(move || match opener.open() {
-        Ok(channel) => {
-            let _ = tell.send(Ok(()));
-            // Without its thread all waiting threads would wait for ever.
-            let _abort = AbortOnPanic;
-            Engine::new(&BOARD, theirs, channel, depth).run()
-        }
-        Err(error) => {
-            let _ = tell.send(Err(error));
-        }
-    });
+    let channel = options.channel;
+    let spawned = builder.spawn(move || run(channel, &tell));
     restore_signals(&mask);
     spawned.map_err(|_| libc::EAGAIN)?;
-    match told.recv() {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => return Err(refusal(&error)),
+    let Started { inbox, driver } = match told.recv() {
+        Ok(Ok(started)) => started,
+        Ok(Err(Refusal::Unusable(why))) => return Err(explain(&why)),
+        Ok(Err(Refusal::NotOpened(error))) => return Err(refusal(&error)),
         Err(_) => return Err(libc::EAGAIN),
-    }
+    };
     if !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: functions that live as long as the library, which stays loaded.
         unsafe {
@@ -121,6 +108,40 @@ fn start() -> Result<&'static Running, c_int> {
     RUNNING.store(running, Ordering::Release);
     // SAFETY: made just now, and never freed.
     Ok(unsafe { &*running })
+}
+
+/// What the engine's thread reports when it is ready.
+struct Started {
+    inbox: Arc<Inbox>,
+    driver: &'static str,
+}
+
+/// Why the engine's thread does not run.
+enum Refusal {
+    Unusable(String),
+    NotOpened(std::io::Error),
+}
+
+/// The engine's thread. It also looks for the driver to use: to close a ring that was opened as a trial, the kernel
+/// interrupts the thread that opened it, some time later, and calls such as `sigwaitinfo` or `epoll_wait` would return `EINTR`
+/// to a thread of the program.
+fn run(options: DescriptorOptions, tell: &mpsc::Sender<Result<Started, Refusal>>) {
+    let depth = options.depth;
+    let opener = match DescriptorOpener::new(options) {
+        Ok(opener) => opener,
+        Err(why) => return drop(tell.send(Err(Refusal::Unusable(why)))),
+    };
+    let driver = opener.driver().name();
+    let inbox = Arc::new(Inbox::new(depth, opener.waker()));
+    match opener.open() {
+        Ok(channel) => {
+            let _ = tell.send(Ok(Started { inbox: Arc::clone(&inbox), driver }));
+            // Without its thread all waiting threads would wait for ever.
+            let _abort = AbortOnPanic;
+            Engine::new(&BOARD, inbox, channel, depth).run();
+        }
+        Err(error) => drop(tell.send(Err(Refusal::NotOpened(error)))),
+    }
 }
 
 /// What the program is told if the channel cannot be opened.

@@ -1,10 +1,13 @@
 /* Calls every function of <aio.h> as a C program does; ends with the number of the line that found a difference. */
 #include <aio.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define CHECK(condition) do { if (!(condition)) _exit(__LINE__ & 255 ? __LINE__ & 255 : 255); } while (0)
@@ -12,6 +15,27 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int called;
+
+/* Whether the main thread has opened a ring. The kernel interrupts a thread some time after it has closed one, and its calls,
+   such as sigwaitinfo below, fail with EINTR. */
+static volatile int opened;
+
+/* The library makes its calls by this function. */
+long syscall(long number, ...)
+{
+    static long (*next)(long, ...);
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_io_uring_setup && gettid() == getpid())
+        opened = 1;
+    if (next == NULL)
+        next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 
 static void notified(union sigval value)
 {
@@ -85,5 +109,6 @@ int main(int argc, char **argv)
     finish(&other, sizeof in);
     CHECK(memcmp(in, out, sizeof in) == 0);
     CHECK(close(fd) == 0);
+    CHECK(!opened);
     return 0;
 }

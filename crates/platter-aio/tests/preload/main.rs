@@ -31,9 +31,10 @@ fn succeeds(command: &mut Command) -> Output {
 fn compile(directory: &Path, name: &str, source: &str) -> PathBuf {
     let (file, program) = (directory.join(format!("{name}.c")), directory.join(name));
     std::fs::write(&file, source).unwrap();
-    let options = ["-D_GNU_SOURCE", "-Wall", "-Werror", "-O1", "-pthread"];
+    // Functions of the program that the library is to use are exported.
+    let options = ["-D_GNU_SOURCE", "-Wall", "-Werror", "-O1", "-pthread", "-rdynamic"];
     // Older versions of glibc have the functions in a library of their own.
-    succeeds(Command::new("cc").args(options).arg(&file).arg("-o").arg(&program).arg("-lrt"));
+    succeeds(Command::new("cc").args(options).arg(&file).arg("-o").arg(&program).args(["-lrt", "-ldl"]));
     program
 }
 
