@@ -23,6 +23,10 @@ impl Key {
     pub const HARDWARE_ERROR: Key = Key(4);
     /// ILLEGAL REQUEST.
     pub const ILLEGAL_REQUEST: Key = Key(5);
+    /// NOT READY.
+    pub const NOT_READY: Key = Key(2);
+    /// UNIT ATTENTION.
+    pub const UNIT_ATTENTION: Key = Key(6);
     /// DATA PROTECT.
     pub const DATA_PROTECT: Key = Key(7);
     /// ABORTED COMMAND.

@@ -10,6 +10,8 @@
 mod data;
 mod medium;
 
+pub(crate) use data::{D_SENSE, SWP, WCE, changeable, pages, sense, within};
+
 use crate::cdb::{self, Cdb, Command, Error};
 use crate::layout;
 use crate::sense::{Failure, FieldPointer, Key};
@@ -34,11 +36,26 @@ pub struct Identity {
     pub serial: String,
 }
 
+/// What initiators may set by MODE SELECT; all is off at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    /// D_SENSE of the Control mode page: sense data is in descriptor format.
+    pub descriptor_sense: bool,
+    /// SWP of the Control mode page: commands that change the medium are refused.
+    pub write_protect: bool,
+    /// WCE of the Caching mode page was cleared: each write is durable on completion.
+    pub write_through: bool,
+}
+
 /// A logical unit.
 #[derive(Clone, Debug)]
 pub struct Unit {
     identity: Identity,
     geometry: Geometry,
+    modes: Modes,
+    max_transfer: u64,
+    /// Commands that the unit's owner carries out, in the report of supported ones.
+    further: &'static [&'static Command],
 }
 
 /// The status of a command (SAM-5, status codes).
@@ -50,6 +67,10 @@ pub enum Status {
     CheckCondition,
     /// The device cannot take it now.
     Busy,
+    /// A reservation of another initiator forbids it.
+    ReservationConflict,
+    /// There is no room for another command.
+    TaskSetFull,
 }
 
 impl Status {
@@ -59,6 +80,8 @@ impl Status {
             Status::Good => 0x00,
             Status::CheckCondition => 0x02,
             Status::Busy => 0x08,
+            Status::ReservationConflict => 0x18,
+            Status::TaskSetFull => 0x28,
         }
     }
 
@@ -68,6 +91,8 @@ impl Status {
             Status::Good => "GOOD",
             Status::CheckCondition => "CHECK CONDITION",
             Status::Busy => "BUSY",
+            Status::ReservationConflict => "RESERVATION CONFLICT",
+            Status::TaskSetFull => "TASK SET FULL",
         }
     }
 }
@@ -77,23 +102,22 @@ impl Status {
 pub struct Response {
     /// The status.
     pub status: Status,
-    /// Sense data in fixed format; empty unless the status is CHECK CONDITION.
+    /// Sense data; empty unless the status is CHECK CONDITION.
     pub sense: Vec<u8>,
     /// Parameter data; data of the medium is put into the initiator's memory by the steps.
     pub data_in: Vec<u8>,
 }
 
 impl Response {
-    const GOOD: Response = Response { status: Status::Good, sense: Vec::new(), data_in: Vec::new() };
+    pub(crate) const GOOD: Response = Response::of(Status::Good);
 
-    fn data(data_in: Vec<u8>) -> Response {
-        Response { data_in, ..Response::GOOD }
+    /// A response of a status, without data.
+    pub const fn of(status: Status) -> Response {
+        Response { status, sense: Vec::new(), data_in: Vec::new() }
     }
-}
 
-impl From<Failure> for Response {
-    fn from(failure: Failure) -> Response {
-        Response { status: Status::CheckCondition, sense: failure.to_fixed().to_vec(), ..Response::GOOD }
+    pub(crate) fn data(data_in: Vec<u8>) -> Response {
+        Response { data_in, ..Response::GOOD }
     }
 }
 
@@ -175,29 +199,65 @@ type Handler = fn(&Unit, &Cdb, &[u8]) -> Result<Plan, Failure>;
 impl Unit {
     /// A unit over a device.
     pub fn new(identity: Identity, geometry: Geometry) -> Unit {
-        Unit { identity, geometry }
+        Unit { identity, geometry, modes: Modes::default(), max_transfer: MAX_TRANSFER, further: &[] }
     }
 
-    /// The commands that a unit carries out.
+    /// Refuses transfers of more bytes than this; at most [`MAX_TRANSFER`], at least a block.
+    #[must_use]
+    pub fn with_max_transfer(self, bytes: u64) -> Unit {
+        let max_transfer = bytes.clamp(self.block(), MAX_TRANSFER);
+        Unit { max_transfer, ..self }
+    }
+
+    /// Reports further commands as supported, which the caller carries out.
+    #[must_use]
+    pub(crate) fn with_commands(self, further: &'static [&'static Command]) -> Unit {
+        Unit { further, ..self }
+    }
+
+    /// Changes what initiators have set.
+    pub fn set_modes(&mut self, modes: Modes) {
+        self.modes = modes;
+    }
+
+    /// What initiators have set.
+    pub fn modes(&self) -> Modes {
+        self.modes
+    }
+
+    /// The geometry of the device.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The device has another size or other limits now.
+    pub fn set_geometry(&mut self, geometry: Geometry) {
+        self.geometry = geometry;
+    }
+
+    /// The commands that a unit carries out itself.
     pub fn commands() -> impl Iterator<Item = &'static Command> {
         handlers().map(|(command, _)| command)
     }
 
+    /// The response to a command that has failed.
+    pub fn refuse(&self, failure: Failure) -> Response {
+        let sense = match self.modes.descriptor_sense {
+            true => failure.to_descriptor(),
+            false => failure.to_fixed().to_vec(),
+        };
+        Response { sense, ..Response::of(Status::CheckCondition) }
+    }
+
     /// What is to be done for the command that `bytes` are, with this data from the initiator.
     pub fn plan(&self, bytes: &[u8], data_out: &[u8]) -> Plan {
-        self.try_plan(bytes, data_out).unwrap_or_else(|failure| Plan::Done(failure.into()))
+        self.try_plan(bytes, data_out).unwrap_or_else(|failure| Plan::Done(self.refuse(failure)))
     }
 
     fn try_plan(&self, bytes: &[u8], data_out: &[u8]) -> Result<Plan, Failure> {
-        let cdb = Cdb::decode(bytes).map_err(|error| refusal(error, bytes))?;
-        let (_, handler) = handlers().find(|(command, _)| *command == cdb.command()).ok_or(INVALID_OPCODE)?;
-        if let Some((byte, bit)) = cdb.reserved() {
-            return Err(invalid_byte(byte, Some(bit)));
-        }
-        // NACA: an auto contingent allegiance is not supported.
-        if cdb.control() & 4 != 0 {
-            return Err(invalid_byte(cdb.bytes().len() - 1, Some(2)));
-        }
+        let cdb = decode(bytes)?;
+        let (_, handler) =
+            handlers().find(|(command, _)| core::ptr::eq(*command, cdb.command())).ok_or(INVALID_OPCODE)?;
         handler(self, &cdb, data_out)
     }
 
@@ -210,7 +270,7 @@ impl Unit {
     pub fn failed(&self, step: &Step, error: StepError) -> Response {
         let (kind, pos) = match error {
             StepError::Miscompare { at } => {
-                return Failure::new(Key::MISCOMPARE, 0x1d, 0).with_information(at).into();
+                return self.refuse(Failure::new(Key::MISCOMPARE, 0x1d, 0).with_information(at));
             }
             StepError::Device { kind, pos } => (kind, pos),
         };
@@ -225,7 +285,7 @@ impl Unit {
                 _ => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0).with_information(block),
             },
             Kind::FlushFailed => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0),
-            Kind::ReadOnly => WRITE_PROTECTED,
+            Kind::ReadOnly => Failure::new(Key::DATA_PROTECT, 0x27, 0),
             Kind::NoSpace => Failure::new(Key::DATA_PROTECT, 0x27, 7),
             Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled => {
                 Failure::new(Key::HARDWARE_ERROR, 0x3e, 2)
@@ -234,7 +294,7 @@ impl Unit {
             Kind::Cancelled => Failure::new(Key::ABORTED_COMMAND, 0, 0),
             _ => Failure::new(Key::HARDWARE_ERROR, 0x44, 0),
         };
-        failure.into()
+        self.refuse(failure)
     }
 
     fn block(&self) -> u64 {
@@ -246,9 +306,32 @@ impl Unit {
         self.geometry.size / self.block()
     }
 
+    /// Why a write is refused.
+    fn write_protected(&self) -> Failure {
+        let qualifier = if self.geometry.features.read_only { 0 } else { 2 };
+        Failure::new(Key::DATA_PROTECT, 0x27, qualifier)
+    }
+
+    fn is_write_protected(&self) -> bool {
+        self.geometry.features.read_only || self.modes.write_protect
+    }
+
     fn can_discard(&self) -> bool {
         self.geometry.limits.discard_granularity != 0
     }
+}
+
+/// Decodes a command, and refuses bits without a meaning.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Cdb, Failure> {
+    let cdb = Cdb::decode(bytes).map_err(|error| refusal(error, bytes))?;
+    if let Some((byte, bit)) = cdb.reserved() {
+        return Err(invalid_byte(byte, Some(bit)));
+    }
+    // NACA: an auto contingent allegiance is not supported.
+    if cdb.control() & 4 != 0 {
+        return Err(invalid_byte(cdb.bytes().len() - 1, Some(2)));
+    }
+    Ok(cdb)
 }
 
 /// Every command that is carried out.
@@ -261,7 +344,6 @@ const INVALID_OPCODE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x20, 0).with
     byte: 0,
     bit: None,
 });
-const WRITE_PROTECTED: Failure = Failure::new(Key::DATA_PROTECT, 0x27, 0);
 
 /// The failure of bytes that are no command, or none that is known: INVALID FIELD IN CDB if other service actions of the
 /// operation code are.
@@ -281,26 +363,31 @@ fn invalid_byte(byte: usize, bit: Option<u8>) -> Failure {
 }
 
 /// The failure of a field whose value is not accepted.
-fn invalid(cdb: &Cdb, name: &str) -> Failure {
+pub(crate) fn invalid(cdb: &Cdb, name: &str) -> Failure {
     at_field(cdb, name, Failure::new(Key::ILLEGAL_REQUEST, 0x24, 0))
 }
 
 /// A failure that points at a field of the command.
-fn at_field(cdb: &Cdb, name: &str, failure: Failure) -> Failure {
+pub(crate) fn at_field(cdb: &Cdb, name: &str, failure: Failure) -> Failure {
     let Some(field) = layout::find(cdb.command().fields, name) else { return failure };
     let bit = (field.bits % 8 != 0).then_some(field.bit);
     failure.with_pointer(FieldPointer { in_command: true, byte: field.byte, bit })
 }
 
 /// A failure that points at a byte of the data sent with the command.
-fn invalid_parameter(asc: u8, byte: usize) -> Failure {
+pub(crate) fn invalid_parameter(asc: u8, byte: usize) -> Failure {
     let pointer = FieldPointer { in_command: false, byte: byte as u16, bit: None };
     Failure::new(Key::ILLEGAL_REQUEST, asc, 0).with_pointer(pointer)
 }
 
 /// A field of a command; 0 where the command has none of this name.
-fn field(cdb: &Cdb, name: &str) -> u64 {
+pub(crate) fn field(cdb: &Cdb, name: &str) -> u64 {
     cdb.get(name).unwrap_or(0)
+}
+
+/// Whether a command must not run together with others that name blocks of its range.
+pub fn is_exclusive(command: &Command) -> bool {
+    *command == cdb::COMPARE_AND_WRITE
 }
 
 /// Whether carrying a command out may change the medium.
@@ -310,6 +397,9 @@ pub fn changes_medium(command: &Command) -> bool {
         &cdb::WRITE_10,
         &cdb::WRITE_12,
         &cdb::WRITE_16,
+        &cdb::WRITE_AND_VERIFY_10,
+        &cdb::WRITE_AND_VERIFY_12,
+        &cdb::WRITE_AND_VERIFY_16,
         &cdb::WRITE_SAME_10,
         &cdb::WRITE_SAME_16,
         &cdb::UNMAP,

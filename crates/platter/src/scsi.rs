@@ -14,24 +14,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use platter_scsi::{cdb, layout, page, sense, structure, unit};
+pub use platter_scsi::{cdb, layout, page, sense, structure, target, unit};
 
 use platter_block::bio::Flags;
 use platter_block::fault::{Error, Kind};
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
-use platter_scsi::unit::{Action, Identity, Plan, Response, Step, StepError, Unit};
+use platter_scsi::unit::{Action, Identity, Plan, Response, Step, StepError, Unit, is_exclusive};
+use std::sync::{PoisonError, RwLock};
 
 /// Bytes that are read at once when the initiator does not get the data.
 const PIECE: usize = 1 << 20;
 
 /// A device that takes SCSI commands, one after the other on each calling thread.
 ///
-/// Commands of several threads run at the same time and are not ordered against each other. The data of a command is held
+/// Commands of several threads run at the same time and are not ordered against each other; COMPARE AND WRITE runs alone
+/// among those of this unit. [`target::Target`] is for several initiators. The data of a command is held
 /// in memory as a whole, at most [`unit::MAX_TRANSFER`] bytes.
 pub struct LogicalUnit {
     device: Device,
     identity: Identity,
+    /// Written to by a command that must run alone.
+    gate: RwLock<()>,
 }
 
 impl LogicalUnit {
@@ -43,7 +47,7 @@ impl LogicalUnit {
             revision: env!("CARGO_PKG_VERSION").to_owned(),
             serial: device.name().to_string(),
         };
-        LogicalUnit { device, identity }
+        LogicalUnit { device, identity, gate: RwLock::new(()) }
     }
 
     /// Carries a command out, with this data from the initiator. Data of the medium is in the response's `data_in`, as far
@@ -55,6 +59,9 @@ impl LogicalUnit {
             Plan::Done(response) => return response,
             Plan::Steps(steps) => steps,
         };
+        let alone = cdb::Cdb::decode(cdb).is_ok_and(|cdb| is_exclusive(cdb.command()));
+        let _others = (!alone).then(|| self.gate.read().unwrap_or_else(PoisonError::into_inner));
+        let _alone = alone.then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
         let mut data_in = Vec::new();
         for step in &steps {
             if let Err(error) = self.step(step, data_out, &mut data_in) {
@@ -176,6 +183,32 @@ mod tests {
         wanted[2_000_000] ^= 1;
         let sense = unit.execute(verify.bytes(), &wanted).sense;
         assert_eq!(sense::Sense::decode(&sense).unwrap().information(), Some(2_000_000));
+    }
+
+    #[test]
+    fn counters_that_threads_advance_by_compare_and_write_lose_no_step() {
+        const STEPS: u64 = 200;
+        let unit = unit("ram(64K)");
+        let advance = || {
+            for _ in 0..STEPS {
+                loop {
+                    let now =
+                        unit.execute(at(&cdb::READ_10, 3).with("TRANSFER LENGTH", 1).bytes(), &[]).data_in;
+                    let count = u64::from_le_bytes(now[..8].try_into().unwrap());
+                    let mut next = now.clone();
+                    next[..8].copy_from_slice(&(count + 1).to_le_bytes());
+                    let swap = at(&cdb::COMPARE_AND_WRITE, 3).with("NUMBER OF LOGICAL BLOCKS", 1);
+                    let answer = unit.execute(swap.bytes(), &[now, next].concat());
+                    if answer.status == Status::Good {
+                        break;
+                    }
+                    assert_eq!(sense::Sense::decode(&answer.sense).unwrap().key(), sense::Key::MISCOMPARE);
+                }
+            }
+        };
+        std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(advance)));
+        let read = unit.execute(at(&cdb::READ_10, 3).with("TRANSFER LENGTH", 1).bytes(), &[]).data_in;
+        assert_eq!(u64::from_le_bytes(read[..8].try_into().unwrap()), 3 * STEPS);
     }
 
     #[test]

@@ -5,11 +5,14 @@ use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::driver::Geometry;
+use platter_block::lane::Bell;
 use platter_block::limits::Limits;
 use platter_block::planted::Planted;
 use platter_scsi::cdb::Cdb;
 use platter_scsi::sense::Sense;
-use platter_scsi::unit::{Action, Identity, Plan, Response, Status, Step, Unit};
+use platter_scsi::target::{self, Attribute, Outcome, Request};
+use platter_scsi::unit::{Action, Identity, Response, Status, Step, Unit};
+use std::sync::Arc;
 
 pub(super) const TARGET: Target = Target {
     name: "scsi-command",
@@ -89,13 +92,29 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let unit = unit(*choice);
     let size = [1 << 20, 1000 * 512, (1 << 41) + 4096, 0u64][usize::from(choice >> 6)];
     let (cdb, data_out) = rest.split_at(rest.len().min(CDB - 1));
-    match unit.plan(cdb, data_out) {
-        Plan::Steps(steps) => {
+    let mut target = target::Target::new(unit);
+    let nexus = target.connect("iqn.2026-11.localhost:fuzz,i,0x400000000000", Arc::new(Silent));
+    // Takes the unit attention of a new nexus.
+    target.begin(nexus, &request(&[0; 6], &[]));
+    match target.begin(nexus, &request(cdb, data_out)) {
+        Outcome::Run(id, steps) => {
             steps.iter().try_for_each(|step| inside(step, size, data_out.len() as u64))?;
+            hold(target.end(id), || "a command that nothing has aborted is".to_owned())?;
             Ok(Verdict::Accepted)
         }
-        Plan::Done(response) => answered(&response, cdb),
+        Outcome::Respond(response) => answered(&response, cdb),
+        Outcome::Wait(_) => Err("a command that is alone waits".to_owned()),
     }
+}
+
+struct Silent;
+
+impl Bell for Silent {
+    fn ring(&self) {}
+}
+
+fn request<'a>(cdb: &'a [u8], data_out: &'a [u8]) -> Request<'a> {
+    Request { cdb, data_out, attribute: Attribute::Simple, token: 0 }
 }
 
 fn inside(step: &Step, size: u64, data_out: u64) -> Result<(), String> {
@@ -119,7 +138,8 @@ fn answered(response: &Response, cdb: &[u8]) -> Result<Verdict, String> {
             return Ok(Verdict::Accepted);
         }
         Status::CheckCondition => Sense::decode(&response.sense).map_err(|error| error.to_string())?,
-        Status::Busy => return Err("a plan is never busy".to_owned()),
+        Status::ReservationConflict => return Ok(Verdict::Refused("a reservation conflict".to_owned())),
+        Status::Busy | Status::TaskSetFull => return Err("a command that is alone finds no room".to_owned()),
     };
     hold(sense.key().0 != 0 && sense.code() != (0, 0), || format!("a failure that says nothing: {sense}"))?;
     Ok(Verdict::Refused(sense.to_string()))

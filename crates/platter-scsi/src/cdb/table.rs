@@ -27,6 +27,7 @@ pub static TABLE: &[&Command] = &[
     &READ_CAPACITY_10,
     &READ_10,
     &WRITE_10,
+    &WRITE_AND_VERIFY_10,
     &VERIFY_10,
     &SYNCHRONIZE_CACHE_10,
     &WRITE_SAME_10,
@@ -48,6 +49,7 @@ pub static TABLE: &[&Command] = &[
     &READ_16,
     &COMPARE_AND_WRITE,
     &WRITE_16,
+    &WRITE_AND_VERIFY_16,
     &VERIFY_16,
     &SYNCHRONIZE_CACHE_16,
     &WRITE_SAME_16,
@@ -59,6 +61,7 @@ pub static TABLE: &[&Command] = &[
     &REPORT_SUPPORTED_TASK_MANAGEMENT_FUNCTIONS,
     &READ_12,
     &WRITE_12,
+    &WRITE_AND_VERIFY_12,
     &VERIFY_12,
 ];
 
@@ -194,6 +197,23 @@ pub static WRITE_10: Command = Command {
         bits("WRPROTECT", 1, 7, 3),
         flag("DPO", 1, 4),
         flag("FUA", 1, 3),
+        number(LBA, 2, 4),
+        bits(GROUP, 6, 4, 5),
+        number(TRANSFER, 7, 2),
+    ],
+};
+
+/// WRITE AND VERIFY (10).
+pub static WRITE_AND_VERIFY_10: Command = Command {
+    name: "WRITE AND VERIFY (10)",
+    standard: "SBC-3",
+    opcode: 0x2e,
+    service_action: None,
+    direction: Direction::Out,
+    fields: &[
+        bits("WRPROTECT", 1, 7, 3),
+        flag("DPO", 1, 4),
+        bits("BYTCHK", 1, 2, 2),
         number(LBA, 2, 4),
         bits(GROUP, 6, 4, 5),
         number(TRANSFER, 7, 2),
@@ -460,6 +480,23 @@ pub static WRITE_16: Command = Command {
     ],
 };
 
+/// WRITE AND VERIFY (16).
+pub static WRITE_AND_VERIFY_16: Command = Command {
+    name: "WRITE AND VERIFY (16)",
+    standard: "SBC-3",
+    opcode: 0x8e,
+    service_action: None,
+    direction: Direction::Out,
+    fields: &[
+        bits("WRPROTECT", 1, 7, 3),
+        flag("DPO", 1, 4),
+        bits("BYTCHK", 1, 2, 2),
+        number(LBA, 2, 8),
+        number(TRANSFER, 10, 4),
+        bits(GROUP, 14, 4, 5),
+    ],
+};
+
 /// VERIFY (16).
 pub static VERIFY_16: Command = Command {
     name: "VERIFY (16)",
@@ -600,6 +637,23 @@ pub static WRITE_12: Command = Command {
         bits("WRPROTECT", 1, 7, 3),
         flag("DPO", 1, 4),
         flag("FUA", 1, 3),
+        number(LBA, 2, 4),
+        number(TRANSFER, 6, 4),
+        bits(GROUP, 10, 4, 5),
+    ],
+};
+
+/// WRITE AND VERIFY (12).
+pub static WRITE_AND_VERIFY_12: Command = Command {
+    name: "WRITE AND VERIFY (12)",
+    standard: "SBC-3",
+    opcode: 0xae,
+    service_action: None,
+    direction: Direction::Out,
+    fields: &[
+        bits("WRPROTECT", 1, 7, 3),
+        flag("DPO", 1, 4),
+        bits("BYTCHK", 1, 2, 2),
         number(LBA, 2, 4),
         number(TRANSFER, 6, 4),
         bits(GROUP, 10, 4, 5),

@@ -1,6 +1,15 @@
 //! Sense data that a device makes.
 
 use super::{FieldPointer, Key};
+use alloc::vec;
+use alloc::vec::Vec;
+
+impl FieldPointer {
+    /// SKSV, C/D, BPV and BIT POINTER.
+    fn flags(&self) -> u8 {
+        0x80 | u8::from(self.in_command) << 6 | self.bit.map_or(0, |bit| 8 | bit)
+    }
+}
 
 /// Why a command failed, as a device says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +42,21 @@ impl Failure {
         Failure { pointer: Some(pointer), ..self }
     }
 
+    /// Descriptor format sense data.
+    pub fn to_descriptor(&self) -> Vec<u8> {
+        let mut bytes = vec![0x72, self.key.0 & 0xf, self.code.0, self.code.1, 0, 0, 0, 0];
+        if let Some(information) = self.information {
+            bytes.extend([0x00, 10, 0x80, 0]);
+            bytes.extend(information.to_be_bytes());
+        }
+        if let Some(pointer) = self.pointer {
+            let [high, low] = pointer.byte.to_be_bytes();
+            bytes.extend([0x02, 6, 0, 0, pointer.flags(), high, low, 0]);
+        }
+        bytes[7] = bytes.len() as u8 - 8;
+        bytes
+    }
+
     /// Fixed format sense data. Information beyond 32 bits does not fit and is left out, as SPC-4 wants it.
     pub fn to_fixed(&self) -> [u8; 18] {
         let mut bytes = [0; 18];
@@ -45,7 +69,7 @@ impl Failure {
         }
         (bytes[12], bytes[13]) = self.code;
         if let Some(pointer) = self.pointer {
-            bytes[15] = 0x80 | u8::from(pointer.in_command) << 6 | pointer.bit.map_or(0, |bit| 8 | bit);
+            bytes[15] = pointer.flags();
             bytes[16..18].copy_from_slice(&pointer.byte.to_be_bytes());
         }
         bytes
@@ -73,6 +97,10 @@ mod tests {
             prop_assert_eq!((sense.key(), sense.code()), (failure.key, failure.code));
             prop_assert_eq!(sense.information(), information.filter(|value| *value <= u64::from(u32::MAX)));
             prop_assert_eq!(sense.field_pointer(), failure.pointer);
+            let bytes = failure.to_descriptor();
+            let sense = Sense::decode(&bytes).unwrap();
+            prop_assert_eq!((sense.key(), sense.code()), (failure.key, failure.code));
+            prop_assert_eq!((sense.information(), sense.field_pointer()), (information, failure.pointer));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands that return data about the unit.
 
 use super::medium::UNMAP_DESCRIPTORS;
-use super::{Failure, Handler, Identity, Key, MAX_TRANSFER, Plan, Response, Unit, field, handlers, invalid};
+use super::{Failure, Handler, Identity, Key, Modes, Plan, Response, Unit, field, handlers, invalid};
 use crate::cdb::{self, Cdb, Command};
 use crate::layout::find;
 use crate::page;
@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 pub(super) const HANDLERS: &[(&Command, Handler)] = &[
     (&cdb::TEST_UNIT_READY, |_, _, _| Ok(Plan::Done(Response::GOOD))),
-    (&cdb::REQUEST_SENSE, request_sense),
+    (&cdb::REQUEST_SENSE, |_, cdb, _| sense(cdb, Failure::new(Key::NO_SENSE, 0, 0)).map(Plan::Done)),
     (&cdb::INQUIRY, inquiry),
     (&cdb::MODE_SENSE_6, mode_sense),
     (&cdb::MODE_SENSE_10, mode_sense),
@@ -24,15 +24,25 @@ pub(super) const HANDLERS: &[(&Command, Handler)] = &[
 /// The pages of vital product data.
 const PAGES: &[u8] = &[0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2];
 
+/// Bits of the mode pages: byte 2 of Caching, bytes 2 and 4 of Control.
+pub(crate) const WCE: u8 = 1 << 2;
+pub(crate) const D_SENSE: u8 = 1 << 2;
+pub(crate) const SWP: u8 = 1 << 3;
+
 /// Version descriptors: SAM-5, SPC-4 and SBC-3, no version claimed.
 const VERSIONS: [u16; 3] = [0x00a0, 0x0460, 0x04c0];
 
 /// As much of the data as the initiator has room for.
-fn answer(cdb: &Cdb, mut data: Vec<u8>) -> Result<Plan, Failure> {
+fn answer(cdb: &Cdb, data: Vec<u8>) -> Result<Plan, Failure> {
+    Ok(Plan::Done(within(cdb, data)))
+}
+
+/// The same, as a response.
+pub(crate) fn within(cdb: &Cdb, mut data: Vec<u8>) -> Response {
     if let Some(room) = cdb.get("ALLOCATION LENGTH") {
         data.truncate(usize::try_from(room).unwrap_or(usize::MAX));
     }
-    Ok(Plan::Done(Response::data(data)))
+    Response::data(data)
 }
 
 /// A structure of `len` bytes with these fields. Numbers above the field's range become its largest value.
@@ -52,13 +62,13 @@ fn put_text(bytes: &mut [u8], text: &str) {
     bytes.iter_mut().zip(ascii.chain(core::iter::repeat(b' '))).for_each(|(to, from)| *to = from);
 }
 
-fn request_sense(_: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
-    // Nothing is pending: sense data comes with the status.
+/// The answer to REQUEST SENSE. Sense data of a command comes with its status, so what is pending is of the unit.
+pub(crate) fn sense(cdb: &Cdb, pending: Failure) -> Result<Response, Failure> {
     let data = match field(cdb, "DESC") {
-        0 => Failure::new(Key::NO_SENSE, 0, 0).to_fixed().to_vec(),
-        _ => vec![0x72, 0, 0, 0, 0, 0, 0, 0],
+        0 => pending.to_fixed().to_vec(),
+        _ => pending.to_descriptor(),
     };
-    answer(cdb, data)
+    Ok(within(cdb, data))
 }
 
 fn inquiry(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
@@ -134,7 +144,8 @@ fn limits(unit: &Unit) -> Vec<u8> {
             ("PAGE LENGTH", 60),
             ("WSNZ", 1),
             ("OPTIMAL TRANSFER LENGTH GRANULARITY", u64::from(limits.physical_block) / block),
-            ("MAXIMUM TRANSFER LENGTH", MAX_TRANSFER / block),
+            ("MAXIMUM COMPARE AND WRITE LENGTH", unit.max_compare()),
+            ("MAXIMUM TRANSFER LENGTH", unit.max_transfer / block),
             ("OPTIMAL TRANSFER LENGTH", u64::from(limits.optimal_io) / block),
             ("MAXIMUM UNMAP LBA COUNT", only(unmaps, most)),
             ("MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT", only(unmaps, UNMAP_DESCRIPTORS)),
@@ -201,7 +212,7 @@ fn luns(_: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     answer(cdb, data)
 }
 
-/// Caching (08h) and Control (0Ah), as the device is and not to be changed.
+/// Caching (08h) and Control (0Ah): the current values, those that MODE SELECT changes, or the first ones.
 fn mode_sense(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     let control = field(cdb, "PC");
     if control == 3 {
@@ -210,17 +221,11 @@ fn mode_sense(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     if !matches!(field(cdb, "SUBPAGE CODE"), 0 | 0xff) {
         return Err(invalid(cdb, "SUBPAGE CODE"));
     }
-    let changeable = control == 1;
-    let mut caching = vec![0; 20];
-    (caching[0], caching[1]) = (0x08, 18);
-    let mut control = vec![0; 12];
-    (control[0], control[1]) = (0x0a, 10);
-    if !changeable {
-        // WCE
-        caching[2] = u8::from(unit.geometry.features.write_cache) << 2;
-        // QUEUE ALGORITHM MODIFIER 1: commands may be reordered.
-        control[3] = 0x10;
-    }
+    let values = match control {
+        0 => unit.modes,
+        _ => Modes::default(),
+    };
+    let [caching, control] = if control == 1 { changeable(unit) } else { pages(unit, values) };
     let pages = match field(cdb, "PAGE CODE") {
         0x08 => caching,
         0x0a => control,
@@ -228,7 +233,7 @@ fn mode_sense(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
         _ => return Err(invalid(cdb, "PAGE CODE")),
     };
     // WP and DPOFUA.
-    let specific = u8::from(unit.geometry.features.read_only) << 7 | 0x10;
+    let specific = u8::from(unit.is_write_protected()) << 7 | 0x10;
     let long = field(cdb, "LLBAA") != 0;
     let descriptor = if field(cdb, "DBD") != 0 { Vec::new() } else { block_descriptor(unit, long) };
     let len = descriptor.len() as u8;
@@ -245,6 +250,33 @@ fn mode_sense(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     answer(cdb, data)
 }
 
+/// The mode pages Caching and Control.
+pub(crate) fn pages(unit: &Unit, modes: Modes) -> [Vec<u8>; 2] {
+    let mut caching = vec![0; 20];
+    (caching[0], caching[1]) = (0x08, 18);
+    let caches = unit.geometry.features.write_cache && !modes.write_through;
+    caching[2] = if caches { WCE } else { 0 };
+    let mut control = vec![0; 12];
+    (control[0], control[1]) = (0x0a, 10);
+    control[2] = if modes.descriptor_sense { D_SENSE } else { 0 };
+    // QUEUE ALGORITHM MODIFIER 1: commands may be reordered.
+    control[3] = 0x10;
+    control[4] = if modes.write_protect { SWP } else { 0 };
+    [caching, control]
+}
+
+/// The same pages with the bits set that MODE SELECT changes. A unit by itself has none.
+pub(crate) fn changeable(unit: &Unit) -> [Vec<u8>; 2] {
+    let selects = unit.further.contains(&&cdb::MODE_SELECT_6);
+    let bit = |is: bool, bit: u8| if selects && is { bit } else { 0 };
+    let mut caching = vec![0; 20];
+    (caching[0], caching[1]) = (0x08, 18);
+    caching[2] = bit(unit.geometry.features.write_cache, WCE);
+    let mut control = vec![0; 12];
+    (control[0], control[1], control[2], control[4]) = (0x0a, 10, bit(true, D_SENSE), bit(true, SWP));
+    [caching, control]
+}
+
 fn block_descriptor(unit: &Unit, long: bool) -> Vec<u8> {
     let (blocks, block) = (unit.blocks(), unit.block() as u32);
     if long {
@@ -254,21 +286,29 @@ fn block_descriptor(unit: &Unit, long: bool) -> Vec<u8> {
     [blocks.to_be_bytes(), block.to_be_bytes()].concat()
 }
 
-fn operation_codes(_: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
+/// The commands of a unit and those of its owner, in the order of their codes.
+fn all_of(unit: &Unit) -> Vec<&'static Command> {
+    let own = handlers().map(|(command, _)| command);
+    let mut all: Vec<_> = own.chain(unit.further.iter().copied()).collect();
+    all.sort_by_key(|command| (command.opcode, command.service_action));
+    all
+}
+
+fn operation_codes(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     let wanted = field(cdb, "REQUESTED OPERATION CODE") as u8;
     let action = field(cdb, "REQUESTED SERVICE ACTION");
     // The timeouts descriptor says nothing of any command.
     let timeouts = field(cdb, "RCTD") != 0;
     let of = |command: &Command| command.service_action.map_or(0, u64::from);
+    let all = all_of(unit);
     let data = match field(cdb, "REPORTING OPTIONS") {
-        0 => all_commands(timeouts),
+        0 => all_commands(&all, timeouts),
         option @ 1..=3 => {
-            let found =
-                handlers().find(|(row, _)| row.opcode == wanted && (option == 1 || of(row) == action));
-            if option < 3 && found.is_some_and(|(row, _)| row.service_action.is_some() != (option == 2)) {
+            let found = all.iter().find(|row| row.opcode == wanted && (option == 1 || of(row) == action));
+            if option < 3 && found.is_some_and(|row| row.service_action.is_some() != (option == 2)) {
                 return Err(invalid(cdb, "REPORTING OPTIONS"));
             }
-            one_command(found.map(|(row, _)| row), timeouts)
+            one_command(found.copied(), timeouts)
         }
         _ => return Err(invalid(cdb, "REPORTING OPTIONS")),
     };
@@ -278,9 +318,9 @@ fn operation_codes(_: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
 /// A timeouts descriptor without times.
 const NO_TIMEOUTS: [u8; 12] = [0, 10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-fn all_commands(timeouts: bool) -> Vec<u8> {
+fn all_commands(all: &[&Command], timeouts: bool) -> Vec<u8> {
     let mut data = vec![0; 4];
-    for (command, _) in handlers() {
+    for command in all {
         let flags = u8::from(timeouts) << 1 | u8::from(command.service_action.is_some());
         let action = command.service_action.unwrap_or(0);
         data.extend([command.opcode, 0, 0, action, 0, flags, 0, command.length() as u8]);

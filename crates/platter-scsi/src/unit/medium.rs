@@ -1,8 +1,7 @@
 //! Commands that reach the medium.
 
 use super::{
-    Action, Failure, Handler, Key, MAX_TRANSFER, Plan, Response, Step, Unit, WRITE_PROTECTED, at_field,
-    field, invalid, invalid_parameter,
+    Action, Failure, Handler, Key, Plan, Response, Step, Unit, at_field, field, invalid, invalid_parameter,
 };
 use crate::cdb::{self, Cdb, Command};
 use alloc::vec;
@@ -18,6 +17,10 @@ pub(super) const HANDLERS: &[(&Command, Handler)] = &[
     (&cdb::WRITE_10, write),
     (&cdb::WRITE_12, write),
     (&cdb::WRITE_16, write),
+    (&cdb::WRITE_AND_VERIFY_10, write_and_verify),
+    (&cdb::WRITE_AND_VERIFY_12, write_and_verify),
+    (&cdb::WRITE_AND_VERIFY_16, write_and_verify),
+    (&cdb::COMPARE_AND_WRITE, compare_and_write),
     (&cdb::VERIFY_10, verify),
     (&cdb::VERIFY_12, verify),
     (&cdb::VERIFY_16, verify),
@@ -33,6 +36,9 @@ const BLOCKS: &str = "NUMBER OF LOGICAL BLOCKS";
 
 const OUT_OF_RANGE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x21, 0);
 
+/// Most blocks of one COMPARE AND WRITE: an initiator replaces a record by it, and others wait meanwhile.
+const MAX_COMPARE: u64 = 128;
+
 /// Most descriptors of one UNMAP.
 pub(super) const UNMAP_DESCRIPTORS: u64 = 256;
 
@@ -40,6 +46,11 @@ impl Unit {
     /// Most blocks that one UNMAP or WRITE SAME may name.
     pub(super) fn max_blocks_without_data(&self) -> u64 {
         (self.geometry.limits.max_discard.max(self.block()) / self.block()).min(u64::from(u32::MAX))
+    }
+
+    /// Most blocks of one COMPARE AND WRITE, whose data is twice as long.
+    pub(super) fn max_compare(&self) -> u64 {
+        (self.max_transfer / 2 / self.block()).min(MAX_COMPARE)
     }
 
     /// Range in bytes of the blocks that a command names.
@@ -57,7 +68,7 @@ impl Unit {
 
     /// The same, of a command that transfers these blocks.
     fn transfer(&self, cdb: &Cdb, name: &str, blocks: u64) -> Result<(u64, u64), Failure> {
-        if blocks > MAX_TRANSFER / self.block() {
+        if blocks > self.max_transfer / self.block() {
             return Err(invalid(cdb, name));
         }
         self.range(cdb, blocks)
@@ -110,12 +121,42 @@ fn write(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
     let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
     writable(unit)?;
     needs(data_out, len)?;
-    let fua = field(cdb, "FUA") != 0;
+    let fua = field(cdb, "FUA") != 0 || unit.modes.write_through;
     Ok(steps(vec![Step { action: Action::Write { at: 0, fua }, pos, len }]))
 }
 
+/// The data is read back after it has become durable, so from the medium as far as the device tells.
+fn write_and_verify(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    let check = match field(cdb, "BYTCHK") {
+        0 => Action::Verify,
+        1 => Action::Compare { at: 0 },
+        _ => return Err(invalid(cdb, "BYTCHK")),
+    };
+    writable(unit)?;
+    needs(data_out, len)?;
+    let write = Step { action: Action::Write { at: 0, fua: true }, pos, len };
+    Ok(steps(vec![write, Step { action: check, pos, len }]))
+}
+
+/// The first half of the data is compared, the second is written. The caller keeps other commands away from the range.
+fn compare_and_write(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
+    refuse_protection(cdb)?;
+    let blocks = field(cdb, BLOCKS);
+    if blocks > unit.max_compare() {
+        return Err(invalid(cdb, BLOCKS));
+    }
+    let (pos, len) = unit.range(cdb, blocks)?;
+    writable(unit)?;
+    needs(data_out, 2 * len)?;
+    let fua = field(cdb, "FUA") != 0 || unit.modes.write_through;
+    let compare = Step { action: Action::Compare { at: 0 }, pos, len };
+    Ok(steps(vec![compare, Step { action: Action::Write { at: len, fua }, pos, len }]))
+}
+
 fn writable(unit: &Unit) -> Result<(), Failure> {
-    if unit.geometry.features.read_only { Err(WRITE_PROTECTED) } else { Ok(()) }
+    if unit.is_write_protected() { Err(unit.write_protected()) } else { Ok(()) }
 }
 
 fn verify(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
@@ -217,5 +258,9 @@ fn write_same(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> 
         _ if no_data => return Err(invalid(cdb, "NDOB")),
         _ => Action::Fill { block },
     };
-    Ok(steps(vec![Step { action, pos, len }]))
+    let mut all = vec![Step { action, pos, len }];
+    if unit.modes.write_through {
+        all.push(Step { action: Action::Flush, pos, len });
+    }
+    Ok(steps(all))
 }
