@@ -1,8 +1,10 @@
 //! Disks behind a network, as disks of the block I/O layer Platter.
 //!
 //! - [`nbd`]: the Network Block Device protocol;
+//! - [`iscsi`]: the units and the text of the iSCSI protocol;
 //! - `control`: the control socket of a server (feature `control`).
 
 #[cfg(feature = "control")]
 pub mod control;
+pub mod iscsi;
 pub mod nbd;

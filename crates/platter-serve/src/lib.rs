@@ -37,6 +37,7 @@ pub mod server;
 mod sizes;
 #[cfg(feature = "daemon")]
 mod state;
+mod stream;
 pub mod table;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -3,8 +3,8 @@
 use super::link::Link;
 use super::negotiation::{Agreed, Encryption, Negotiation, Step};
 use super::session::{IDLE, Session};
-use super::shared::{KIND, Place, Shared};
-use super::socket::{Mode, Socket};
+use crate::stream::shared::{Place, Shared};
+use crate::stream::socket::{Mode, Socket};
 use crate::events::Event;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
@@ -27,7 +27,7 @@ pub(super) fn run(place: &Place) {
     };
     let disconnect = Arc::clone(socket);
     let name = agreed.served.name().to_owned();
-    let Some(client) = shared.clients.connect(KIND, &name, &place.peer, move || disconnect.disconnect())
+    let Some(client) = shared.clients.connect(shared.protocol.kind, &name, &place.peer, move || disconnect.disconnect())
     else {
         return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
     };

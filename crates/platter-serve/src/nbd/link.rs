@@ -1,6 +1,6 @@
 //! The connection as a session uses it: plain, through TLS, or through buffers.
 
-use super::socket::{Mode, Socket};
+use crate::stream::socket::{Mode, Socket};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;

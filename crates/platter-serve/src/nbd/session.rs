@@ -5,7 +5,6 @@
 //! (`Moderation`). A client has at most as many requests in work as there are slots; while all are in use, or its memory
 //! is, nothing is received. So a client that does not read its replies stops itself.
 
-mod admission;
 mod inbox;
 mod outbox;
 mod slots;
@@ -15,7 +14,7 @@ mod work;
 use super::copies::Copies;
 use super::link::Link;
 use super::negotiation::Agreed;
-use super::socket::Mode;
+use crate::stream::socket::Mode;
 use super::terms::Terms;
 use crate::buffers::Buffers;
 use crate::clients::Client;
@@ -24,13 +23,13 @@ use crate::export::Options;
 use crate::moderation::Moderation;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use admission::Admission;
+use crate::stream::admission::Admission;
 use inbox::Inbox;
 use outbox::Outbox;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
-use platter_remote::nbd::wire::Request;
+use platter_remote::nbd::wire::{Request, command};
 use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use slots::Slots;
@@ -325,9 +324,28 @@ impl<'a> Session<'a> {
             if self.stalled {
                 return;
             }
-            self.taken();
+            self.admission.taken();
             self.moderation.taken(1);
         }
+    }
+
+    /// Whether the request at the front of the inbox may start. If not, it is asked for again after a wait.
+    #[inline]
+    fn admits(&mut self, request: &Request) -> bool {
+        let bytes = match request.kind {
+            command::READ | command::WRITE => u64::from(request.length),
+            // It takes nothing of the device.
+            command::DISC => return true,
+            _ => 0,
+        };
+        self.admission.admits(self.client, self.channel.clock(), bytes)
+    }
+
+    /// A request that was taken has its answer.
+    #[inline]
+    pub(super) fn answered(&mut self, slot: u16) {
+        let mark = self.slots.get(slot).mark;
+        self.admission.answered(self.client, mark, self.channel.now());
     }
 
     fn finish_all(&mut self) {

@@ -2,7 +2,7 @@
 //! exists to measure what these copies cost: `platter bench nbd`.
 
 use crate::nbd::copies::Copies;
-use crate::nbd::socket::{Mode, Socket};
+use crate::stream::socket::{Mode, Socket};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
 

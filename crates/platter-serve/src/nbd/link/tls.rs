@@ -1,6 +1,6 @@
 //! A connection through TLS. Data passes through buffers of the TLS library, so each byte is copied.
 
-use crate::nbd::socket::{Mode, Socket};
+use crate::stream::socket::{Mode, Socket};
 use crate::tls::Tls;
 use rustix::io::Errno;
 use rustls::ServerConnection;

@@ -1,7 +1,7 @@
 //! Replies that are to be sent.
 
 use crate::nbd::link::Link;
-use crate::nbd::socket::Mode;
+use crate::stream::socket::Mode;
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::{Chunk, SimpleReply, chunk, chunk_flag};
 use rustix::io::Errno;

@@ -32,7 +32,7 @@ impl Session<'_> {
         if data > 0 && buffer.is_none() {
             return false;
         }
-        let mark = self.counted();
+        let mark = self.admission.counted(self.client);
         let Some(slot) = self.slots.take(request, mark) else {
             self.client.end(mark);
             return false;

@@ -1,5 +1,6 @@
 //! What all connections of a server share: the connections that there are, devices and clients.
 
+use super::Protocol;
 use super::address::Listener;
 use super::socket::Socket;
 use crate::clients::Clients;
@@ -11,20 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// The name of the export.
-pub(super) const KIND: &str = "nbd";
-
 /// Connections that may be negotiating when there are as many clients as allowed: a client that comes too late is
 /// told so, and does not wait for the negotiations of others.
 const HANDSHAKES: usize = 64;
 
-pub(super) struct Shared {
-    pub(super) devices: Arc<Devices>,
-    pub(super) clients: Arc<Clients>,
-    pub(super) log: Log,
-    pub(super) options: Options,
-    pub(super) listener: Listener,
-    pub(super) stopping: AtomicBool,
+pub(crate) struct Shared {
+    pub(crate) protocol: &'static Protocol,
+    pub(crate) devices: Arc<Devices>,
+    pub(crate) clients: Arc<Clients>,
+    pub(crate) log: Log,
+    pub(crate) options: Options,
+    pub(crate) listener: Listener,
+    pub(crate) stopping: AtomicBool,
     connections: Mutex<Connections>,
     gone: Condvar,
 }
@@ -46,10 +45,10 @@ struct Connection {
 }
 
 /// A connection in the list. Dropping it removes the connection, also when its thread panics.
-pub(super) struct Place {
-    pub(super) shared: Arc<Shared>,
-    pub(super) socket: Arc<Socket>,
-    pub(super) peer: String,
+pub(crate) struct Place {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) socket: Arc<Socket>,
+    pub(crate) peer: String,
     number: u64,
 }
 
@@ -64,20 +63,25 @@ impl Drop for Place {
 
 impl Place {
     /// The negotiation is over.
-    pub(super) fn is_client(&self, client: u64) {
+    pub(crate) fn is_client(&self, client: u64) {
         if let Some(entry) = self.shared.lock().list.get_mut(&self.number) {
             entry.client = Some(client);
         }
     }
 
-    pub(super) fn refuse(&self, why: &str) {
-        (self.shared.log)(&Event::Refused { export: KIND, peer: &self.peer, why });
+    pub(crate) fn refuse(&self, why: &str) {
+        (self.shared.log)(&Event::Refused { export: self.shared.protocol.kind, peer: &self.peer, why });
     }
 }
 
 impl Shared {
-    pub(super) fn new(start: &Start<'_>, listener: Listener) -> Arc<Shared> {
+    pub(crate) fn new(
+        start: &Start<'_>,
+        listener: Listener,
+        protocol: &'static Protocol,
+    ) -> Arc<Shared> {
         Arc::new(Shared {
+            protocol,
             devices: Arc::clone(&start.devices),
             clients: Arc::clone(&start.clients),
             log: Arc::clone(&start.log),
@@ -93,12 +97,12 @@ impl Shared {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
     /// Adds a connection. `None`: there are too many, or the server stops.
-    pub(super) fn add(self: &Arc<Shared>, socket: Arc<Socket>, peer: String) -> Option<Place> {
+    pub(crate) fn add(self: &Arc<Shared>, socket: Arc<Socket>, peer: String) -> Option<Place> {
         let most = self.clients.most() + HANDSHAKES;
         let mut connections = self.lock();
         if self.is_stopping() {
@@ -109,7 +113,7 @@ impl Shared {
             drop(connections);
             if !reported {
                 let why = &format!("there are {most} connections already; further ones are closed silently");
-                (self.log)(&Event::Refused { export: KIND, peer: &peer, why });
+                (self.log)(&Event::Refused { export: self.protocol.kind, peer: &peer, why });
             }
             return None;
         }
@@ -123,7 +127,7 @@ impl Shared {
     }
 
     /// Accepts no more connections, and receives nothing more from those that there are, except what was sent before.
-    pub(super) fn begin_stop(&self) {
+    pub(crate) fn begin_stop(&self) {
         let connections = self.lock();
         self.stopping.store(true, Ordering::Relaxed);
         self.listener.close();
@@ -134,7 +138,7 @@ impl Shared {
     ///
     /// # Errors
     /// A sentence about those that are left at `until`. They are disconnected.
-    pub(super) fn await_end(&self, until: Instant) -> Result<(), String> {
+    pub(crate) fn await_end(&self, until: Instant) -> Result<(), String> {
         let mut connections = self.lock();
         while !connections.list.is_empty() {
             let left = until.saturating_duration_since(Instant::now());

@@ -1,8 +1,8 @@
-//! A running NBD server: the thread that accepts connections, and the threads that serve them.
+//! A running server: the thread that accepts connections, and the threads that serve them.
 
+use super::Protocol;
 use super::address::Listener;
-use super::connection;
-use super::shared::{KIND, Shared};
+use super::shared::Shared;
 use super::socket::Socket;
 use crate::error::ServeError;
 use crate::events::Event;
@@ -15,25 +15,28 @@ use std::time::{Duration, Instant};
 /// How long to wait before accepting again when the process has no free descriptor.
 const NO_DESCRIPTOR_PAUSE: Duration = Duration::from_millis(50);
 
-struct NbdExport {
+struct StreamExport {
     address: String,
     shared: Arc<Shared>,
     accepting: Option<thread::JoinHandle<()>>,
 }
 
 /// Starts a server.
-pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
-    let listener =
-        Listener::bind(start.address, start.options.insecure_plaintext || start.options.encrypts_all())?;
+pub(crate) fn start(
+    start: &Start<'_>,
+    plaintext_anywhere: bool,
+    protocol: &'static Protocol,
+) -> Result<Box<dyn Export>, ServeError> {
+    let listener = Listener::bind(start.address, plaintext_anywhere, protocol)?;
     let address = absolute(listener.address());
-    let shared = Shared::new(start, listener);
+    let shared = Shared::new(start, listener, protocol);
     let server = Arc::clone(&shared);
-    let accepting = thread::Builder::new().name("nbd-accept".to_owned()).spawn(move || accept_all(&server));
+    let accepting = thread::Builder::new().name(format!("{}-accept", protocol.kind)).spawn(move || accept_all(&server));
     let accepting = accepting.map_err(|error| {
         shared.listener.close();
         ServeError::system(format!("no thread can be started for {address}: {error}"))
     })?;
-    Ok(Box::new(NbdExport { address, shared, accepting: Some(accepting) }))
+    Ok(Box::new(StreamExport { address, shared, accepting: Some(accepting) }))
 }
 
 /// An address of a Unix socket with an absolute path: clients may run in another directory.
@@ -54,7 +57,7 @@ fn accept_all(shared: &Arc<Shared>) {
             Err(error) => {
                 let why = format!("cannot accept connections: {error}");
                 if !std::mem::replace(&mut impaired, true) {
-                    (shared.log)(&Event::Impaired { export: KIND, why: &why });
+                    (shared.log)(&Event::Impaired { export: shared.protocol.kind, why: &why });
                 }
                 if error.kind() != io::ErrorKind::ConnectionAborted {
                     thread::sleep(NO_DESCRIPTOR_PAUSE);
@@ -67,14 +70,15 @@ fn accept_all(shared: &Arc<Shared>) {
 /// Starts the thread of a connection.
 fn begin(shared: &Arc<Shared>, socket: Arc<Socket>, peer: String) {
     let Some(place) = shared.add(socket, peer.clone()) else { return };
-    let started = thread::Builder::new().name("nbd-client".to_owned()).spawn(move || connection::run(&place));
+    let (run, export) = (shared.protocol.run, shared.protocol.kind);
+    let started = thread::Builder::new().name(format!("{export}-client")).spawn(move || run(&place));
     if let Err(error) = started {
         let why = format!("no thread can be started: {error}");
-        (shared.log)(&Event::Refused { export: KIND, peer: &peer, why: &why });
+        (shared.log)(&Event::Refused { export, peer: &peer, why: &why });
     }
 }
 
-impl Export for NbdExport {
+impl Export for StreamExport {
     fn address(&self) -> String {
         self.address.clone()
     }
@@ -92,7 +96,7 @@ impl Export for NbdExport {
     }
 }
 
-impl Drop for NbdExport {
+impl Drop for StreamExport {
     fn drop(&mut self) {
         if self.accepting.is_some() {
             self.begin_stop();

@@ -1,13 +1,12 @@
 //! Whether the next request may start: the connection's share of the device.
 
-use super::Session;
 use crate::age::Mark;
 use crate::clients::{Client, Waiting};
 use crate::qos::{Admit, Share};
 use crate::served::Served;
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
-use platter_remote::nbd::wire::{Request, command};
+use platter_disk::clock::Clock;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -24,7 +23,7 @@ impl Bell for Wake {
 }
 
 /// A connection's share, and the request that waits for it.
-pub(super) struct Admission {
+pub(crate) struct Admission {
     share: Share,
     wake: Arc<Wake>,
     /// Readable once the peer sends no more requests.
@@ -45,7 +44,7 @@ impl Admission {
     ///
     /// # Errors
     /// There is no free descriptor.
-    pub(super) fn join(served: &Served, client: &Client, socket: impl AsFd) -> Result<Admission, Errno> {
+    pub(crate) fn join(served: &Served, client: &Client, socket: impl AsFd) -> Result<Admission, Errno> {
         let wake = Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
         let hangup = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&hangup, socket, epoll::EventData::new_u64(0), epoll::EventFlags::RDHUP)?;
@@ -55,17 +54,17 @@ impl Admission {
     }
 
     /// Whether the next request is held back.
-    pub(super) fn waits(&self) -> bool {
+    pub(crate) fn waits(&self) -> bool {
         self.waits.is_some()
     }
 
     /// The descriptors that end a wait.
-    pub(super) fn descriptors(&self) -> [RawFd; 2] {
+    pub(crate) fn descriptors(&self) -> [RawFd; 2] {
         [self.wake.0.as_raw_fd(), self.hangup.as_raw_fd()]
     }
 
     /// How long to wait at most.
-    pub(super) fn timeout(&self, now: Time) -> Option<Span> {
+    pub(crate) fn timeout(&self, now: Time) -> Option<Span> {
         match self.waits {
             Some(Admit::At(at)) => Some(at.since(now)),
             _ => None,
@@ -73,7 +72,7 @@ impl Admission {
     }
 
     /// The time at which to ask again.
-    pub(super) fn again_at(&self) -> Option<Time> {
+    pub(crate) fn again_at(&self) -> Option<Time> {
         match self.waits {
             Some(Admit::At(at)) => Some(at),
             _ => None,
@@ -81,63 +80,55 @@ impl Admission {
     }
 
     /// Answers the bell, and looks whether the peer sends no more.
-    pub(super) fn woken(&mut self) {
+    pub(crate) fn woken(&mut self) {
         // Nothing to read: it was not rung.
         let _ = rustix::io::read(&self.wake.0, &mut [0u8; 8]);
         let mut fds = [PollFd::new(&self.hangup, PollFlags::IN)];
         self.last |=
             poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
     }
-}
 
-impl Session<'_> {
-    /// Whether the request at the front of the inbox may start. If not, it is asked for again after a wait.
+    /// Whether the next request, of so many bytes of data, may start. If not, it is asked for again after a wait.
     #[inline]
-    pub(super) fn admits(&mut self, request: &Request) -> bool {
-        self.admission.waits = None;
-        if self.admission.admitted || !self.admission.share.is_limited() {
+    pub(crate) fn admits(&mut self, client: &Client, clock: &Clock, bytes: u64) -> bool {
+        self.waits = None;
+        if self.admitted || !self.share.is_limited() {
             return true;
         }
-        self.ask(request)
+        self.ask(client, clock, bytes)
     }
 
     #[cold]
-    fn ask(&mut self, request: &Request) -> bool {
-        let bytes = match request.kind {
-            command::READ | command::WRITE => u64::from(request.length),
-            command::DISC => return true,
-            _ => 0,
-        };
-        if self.admission.last {
+    fn ask(&mut self, client: &Client, clock: &Clock, bytes: u64) -> bool {
+        if self.last {
             return true;
         }
-        self.admission.mark.get_or_insert_with(|| self.client.begin());
-        match self.admission.share.admit(self.channel.clock().now(), bytes) {
-            Admit::Now => self.admission.admitted = true,
-            later => self.admission.waits = Some(later),
+        self.mark.get_or_insert_with(|| client.begin());
+        match self.share.admit(clock.now(), bytes) {
+            Admit::Now => self.admitted = true,
+            later => self.waits = Some(later),
         }
-        self.admission.waiting.set(u32::from(!self.admission.admitted));
-        self.admission.admitted
+        self.waiting.set(u32::from(!self.admitted));
+        self.admitted
     }
 
-    /// Counts the request at the front of the inbox, which has a slot to go to.
+    /// Counts the next request, which has a slot to go to.
     #[inline]
-    pub(super) fn counted(&mut self) -> Mark {
-        self.admission.waiting.set(0);
-        self.admission.mark.take().unwrap_or_else(|| self.client.begin())
+    pub(crate) fn counted(&mut self, client: &Client) -> Mark {
+        self.waiting.set(0);
+        self.mark.take().unwrap_or_else(|| client.begin())
     }
 
-    /// The request at the front of the inbox has been taken.
+    /// The next request has been taken.
     #[inline]
-    pub(super) fn taken(&mut self) {
-        self.admission.admitted = false;
+    pub(crate) fn taken(&mut self) {
+        self.admitted = false;
     }
 
     /// A request that was taken has its answer.
     #[inline]
-    pub(super) fn answered(&mut self, slot: u16) {
-        let mark = self.slots.get(slot).mark;
-        self.client.end(mark);
-        self.admission.share.complete(self.channel.now());
+    pub(crate) fn answered(&mut self, client: &Client, mark: Mark, now: Time) {
+        client.end(mark);
+        self.share.complete(now);
     }
 }

@@ -1,5 +1,6 @@
-//! Addresses of the NBD server, and the sockets that listen at them.
+//! Addresses of servers, and the sockets that listen at them.
 
+use super::Protocol;
 use crate::error::ServeError;
 use crate::inherited::{Accepted, Inherited};
 use crate::unix_socket::{self, UnixSocket};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The form of an address, for help.
-pub(super) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), unix:PATH, or systemd:NAME for an inherited socket";
+pub(crate) const FORM: &str = "HOST:PORT with a numeric HOST ([::1] for IPv6; port 0: any), unix:PATH, or systemd:NAME for an inherited socket";
 
 /// How long an idle TCP connection is left alone before the kernel asks whether the peer is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -22,7 +23,7 @@ const KEEPALIVE_PROBES: u32 = 6;
 const UNIX_BUFFER_BYTES: usize = 1 << 20;
 
 /// A socket that listens.
-pub(super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixSocket),
     /// One that a service manager keeps.
@@ -31,24 +32,31 @@ pub(super) enum Listener {
 
 impl Listener {
     /// Listens at `address`. `plaintext_anywhere`: also at addresses that other hosts reach.
-    pub(super) fn bind(address: &str, plaintext_anywhere: bool) -> Result<Listener, ServeError> {
+    pub(crate) fn bind(
+        address: &str,
+        plaintext_anywhere: bool,
+        protocol: &Protocol,
+    ) -> Result<Listener, ServeError> {
         if let Some(path) = address.strip_prefix("unix:") {
             if path.is_empty() {
-                return Err(ServeError::usage(format!("unix: needs a path; an address of NBD is {FORM}")));
+                return Err(ServeError::usage(format!("unix: needs a path; an address of {} is {FORM}", protocol.name)));
             }
             return Ok(Listener::Unix(UnixSocket::bind(Path::new(path))?));
         }
         if let Some(found) = Inherited::find(address) {
             let inherited = found?;
             if let Some(socket) = inherited.host().filter(|_| !plaintext_anywhere) {
-                check_loopback(socket)?;
+                check_loopback(socket, protocol)?;
             }
             return Ok(Listener::Inherited(inherited));
         }
-        let wrong = || ServeError::usage(format!("{address:?} is not an address of NBD: give {FORM}"));
+        let wrong = || {
+            let name = protocol.name;
+            ServeError::usage(format!("{address:?} is not an address of {name}: give {FORM}"))
+        };
         let socket: SocketAddr = address.parse().map_err(|_| wrong())?;
         if !plaintext_anywhere {
-            check_loopback(socket)?;
+            check_loopback(socket, protocol)?;
         }
         let listener = TcpListener::bind(socket)
             .map_err(|error| ServeError::system(format!("cannot listen at {address}: {error}")))?;
@@ -56,7 +64,7 @@ impl Listener {
     }
 
     /// Where it listens, with a port that the system chose.
-    pub(super) fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         match self {
             Listener::Tcp(listener) => {
                 listener.local_addr().map_or_else(|error| error.to_string(), |address| address.to_string())
@@ -67,7 +75,7 @@ impl Listener {
     }
 
     /// Waits for the next connection: its socket, and the peer's address.
-    pub(super) fn accept(&self) -> io::Result<(OwnedFd, String)> {
+    pub(crate) fn accept(&self) -> io::Result<(OwnedFd, String)> {
         match self {
             Listener::Tcp(listener) => {
                 let (stream, peer) = listener.accept()?;
@@ -90,7 +98,7 @@ impl Listener {
     }
 
     /// Ends the waiting in [`Listener::accept`], which fails from now on, and removes the file of the socket.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         match self {
             Listener::Inherited(inherited) => inherited.close(),
             Listener::Tcp(listener) => {
@@ -115,13 +123,14 @@ fn enlarge(stream: &impl AsFd) {
 }
 
 /// Refuses an address that other hosts reach.
-fn check_loopback(socket: SocketAddr) -> Result<(), ServeError> {
+fn check_loopback(socket: SocketAddr, protocol: &Protocol) -> Result<(), ServeError> {
     if is_loopback(socket.ip()) {
         return Ok(());
     }
     Err(ServeError::usage(format!(
-        "{socket} can be reached by other hosts, and NBD without TLS neither encrypts nor authenticates: \
-         require TLS, give a loopback address or unix:PATH, or permit it with --insecure-plaintext"
+        "{socket} can be reached by other hosts, and {}, give a loopback address or unix:PATH, or permit it with \
+         --insecure-plaintext",
+        protocol.exposed
     )))
 }
 
@@ -143,7 +152,7 @@ mod tests {
     use super::*;
 
     fn refused(address: &str) -> ServeError {
-        Listener::bind(address, false).err().expect("refused")
+        Listener::bind(address, false, &crate::nbd::PROTOCOL).err().expect("refused")
     }
 
     #[test]
@@ -164,8 +173,8 @@ mod tests {
         let other = refused("0.0.0.0:0");
         assert!(other.is_usage() && other.to_string().contains("--insecure-plaintext"), "{other}");
         assert!(refused("[::]:0").is_usage());
-        let listener = Listener::bind("127.0.0.1:0", false).unwrap();
+        let listener = Listener::bind("127.0.0.1:0", false, &crate::nbd::PROTOCOL).unwrap();
         assert!(!listener.address().ends_with(":0"), "{}", listener.address());
-        assert!(Listener::bind(&listener.address(), false).is_err_and(|error| !error.is_usage()));
+        assert!(Listener::bind(&listener.address(), false, &crate::nbd::PROTOCOL).is_err_and(|error| !error.is_usage()));
     }
 }

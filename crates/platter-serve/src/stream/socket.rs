@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Whether a call may sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// Sleep until something happens, at most as long as the timeouts of the socket allow.
     Wait,
     /// Fail with [`Errno::AGAIN`] instead.
@@ -23,7 +23,7 @@ pub(super) enum Mode {
 }
 
 /// A connected socket. The list of clients shares it, to disconnect.
-pub(super) struct Socket {
+pub(crate) struct Socket {
     fd: OwnedFd,
     /// The connection is to end.
     cut: AtomicBool,
@@ -32,21 +32,21 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(fd: OwnedFd) -> Socket {
+    pub(crate) fn new(fd: OwnedFd) -> Socket {
         Socket { fd, cut: AtomicBool::new(false), cut_event: OnceLock::new() }
     }
 
-    pub(super) fn descriptor(&self) -> RawFd {
+    pub(crate) fn descriptor(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    pub(super) fn fd(&self) -> &OwnedFd {
+    pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
     }
 
     /// Receives into `parts`; 0: the peer has closed its side.
     #[inline]
-    pub(super) fn receive(&self, parts: &mut [IoSliceMut<'_>], mode: Mode) -> Result<usize, Errno> {
+    pub(crate) fn receive(&self, parts: &mut [IoSliceMut<'_>], mode: Mode) -> Result<usize, Errno> {
         let flags = if mode == Mode::Try { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
         loop {
             match recvmsg(&self.fd, parts, &mut RecvAncillaryBuffer::default(), flags) {
@@ -58,7 +58,7 @@ impl Socket {
 
     /// Sends as much of `parts` as the socket takes.
     #[inline]
-    pub(super) fn send(&self, parts: &[IoSlice<'_>], mode: Mode) -> Result<usize, Errno> {
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>], mode: Mode) -> Result<usize, Errno> {
         let wait = if mode == Mode::Try { SendFlags::DONTWAIT } else { SendFlags::empty() };
         loop {
             match sendmsg(&self.fd, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL | wait) {
@@ -69,7 +69,7 @@ impl Socket {
     }
 
     /// How long sending and receiving in [`Mode::Wait`] sleep at most; `None`: without limit.
-    pub(super) fn set_timeouts(
+    pub(crate) fn set_timeouts(
         &self,
         send: Option<Duration>,
         receive: Option<Duration>,
@@ -80,7 +80,7 @@ impl Socket {
 
     /// Asks for the end of the connection; its thread wakes up. The peer sees the end when the device has nothing of the
     /// connection any more: until then it must not send a request again.
-    pub(super) fn disconnect(&self) {
+    pub(crate) fn disconnect(&self) {
         if defect::is_on(Defect::DisconnectEarly) {
             return self.close();
         }
@@ -96,13 +96,13 @@ impl Socket {
 
     /// Whether the connection is to end at once.
     #[inline]
-    pub(super) fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
     /// A descriptor that becomes readable when the connection is to end. [`is_cut`](Socket::is_cut) is to be asked after
     /// it. `None`: the process has no free descriptor.
-    pub(super) fn cut_event(&self) -> Option<&OwnedFd> {
+    pub(crate) fn cut_event(&self) -> Option<&OwnedFd> {
         let make = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
         let event = self.cut_event.get_or_init(make).as_ref();
         fence(Ordering::SeqCst);
@@ -110,13 +110,13 @@ impl Socket {
     }
 
     /// Ends the connection for the peer.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         // Fails only if the peer is gone already.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 
     /// What has arrived can still be received; after that the connection looks closed to this side.
-    pub(super) fn stop_receiving(&self) {
+    pub(crate) fn stop_receiving(&self) {
         let _ = shutdown(&self.fd, Shutdown::Read);
     }
 }
