@@ -209,13 +209,15 @@ impl Target {
         nexus
     }
 
-    /// The initiator port is gone. Its commands that wait are dropped; those that run are still to be ended.
-    pub fn disconnect(&mut self, nexus: Nexus) {
+    /// The initiator port is gone. Its commands that wait are dropped. Those that run are returned and are still to be
+    /// ended.
+    pub fn disconnect(&mut self, nexus: Nexus) -> Vec<TaskId> {
         let own = self.tasks.of(|task| task.nexus == nexus);
         self.ports.remove(&nexus);
         self.waiting.retain(|waiting| waiting.nexus != nexus);
-        self.abort(&own);
+        let running = self.abort(&own);
         self.enable();
+        running
     }
 
     fn number(&mut self) -> u64 {
@@ -436,7 +438,7 @@ impl Target {
         {
             return Err(failure);
         }
-        let cdb = unit::decode(bytes)?;
+        let cdb = unit::decode(bytes, COMMANDS)?;
         let access = Access::of(&cdb);
         let name = self.ports.get(&nexus).map(|port| Arc::clone(&port.name));
         if access != Access::Free && name.is_some_and(|name| self.reservations.forbids(&name, access)) {
@@ -469,7 +471,7 @@ impl Target {
 
     /// The response to a command for a logical unit that there is not.
     pub fn absent(&self, bytes: &[u8]) -> Response {
-        match unit::decode(bytes) {
+        match unit::decode(bytes, COMMANDS) {
             Ok(cdb) if *cdb.command() == cdb::INQUIRY && field(&cdb, "EVPD") == 0 => {
                 let mut data = alloc::vec![0; 36];
                 // Peripheral qualifier 3, device type 1Fh: no device here. The text is spaces.

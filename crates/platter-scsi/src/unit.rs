@@ -249,13 +249,34 @@ impl Unit {
         Response { sense, ..Response::of(Status::CheckCondition) }
     }
 
+    /// Bytes of data that the initiator has to send with this command; 0 if it is not known.
+    pub fn data_out_bytes(&self, bytes: &[u8]) -> u64 {
+        Cdb::decode(bytes).map_or(0, |cdb| medium::data_out_bytes(self, &cdb))
+    }
+
+    /// The same command for only so many bytes of data from the initiator, down to whole blocks. `None`: its length cannot be
+    /// changed.
+    pub fn shortened(&self, bytes: &[u8], data_out: u64) -> Option<Cdb> {
+        let mut cdb = Cdb::decode(bytes).ok()?;
+        let blocks = data_out / self.block();
+        // No blocks would be 256 in a command of six bytes.
+        let can = cdb.bytes().len() > 6 && cdb.command().direction == cdb::Direction::Out;
+        (can && cdb.set("TRANSFER LENGTH", blocks)).then_some(cdb)
+    }
+
+    /// The failure of a command with another length of data from the initiator than it has, if it cannot be shortened.
+    pub fn wrong_length(&self, bytes: &[u8]) -> Failure {
+        let failure = Failure::new(Key::ILLEGAL_REQUEST, 0x24, 0);
+        Cdb::decode(bytes).map_or(failure, |cdb| at_field(&cdb, "NUMBER OF LOGICAL BLOCKS", failure))
+    }
+
     /// What is to be done for the command that `bytes` are, with this data from the initiator.
     pub fn plan(&self, bytes: &[u8], data_out: &[u8]) -> Plan {
         self.try_plan(bytes, data_out).unwrap_or_else(|failure| Plan::Done(self.refuse(failure)))
     }
 
     fn try_plan(&self, bytes: &[u8], data_out: &[u8]) -> Result<Plan, Failure> {
-        let cdb = decode(bytes)?;
+        let cdb = decode(bytes, self.further)?;
         let (_, handler) =
             handlers().find(|(command, _)| core::ptr::eq(*command, cdb.command())).ok_or(INVALID_OPCODE)?;
         handler(self, &cdb, data_out)
@@ -321,9 +342,9 @@ impl Unit {
     }
 }
 
-/// Decodes a command, and refuses bits without a meaning.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Cdb, Failure> {
-    let cdb = Cdb::decode(bytes).map_err(|error| refusal(error, bytes))?;
+/// Decodes a command, and refuses bits without a meaning. `further` are supported commands besides those of a unit.
+pub(crate) fn decode(bytes: &[u8], further: &[&Command]) -> Result<Cdb, Failure> {
+    let cdb = Cdb::decode(bytes).map_err(|error| refusal(error, bytes, further))?;
     if let Some((byte, bit)) = cdb.reserved() {
         return Err(invalid_byte(byte, Some(bit)));
     }
@@ -347,10 +368,15 @@ const INVALID_OPCODE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x20, 0).with
 
 /// The failure of bytes that are no command, or none that is known: INVALID FIELD IN CDB if other service actions of the
 /// operation code are.
-fn refusal(error: Error, bytes: &[u8]) -> Failure {
+fn refusal(error: Error, bytes: &[u8], further: &[&Command]) -> Failure {
     let opcode = bytes.first().copied();
     match error {
-        Error::Unknown { .. } if handlers().any(|(command, _)| Some(command.opcode) == opcode) => {
+        Error::Unknown { .. }
+            if handlers()
+                .map(|(command, _)| command)
+                .chain(further.iter().copied())
+                .any(|command| Some(command.opcode) == opcode) =>
+        {
             invalid_byte(1, Some(4))
         }
         _ => INVALID_OPCODE,

@@ -56,6 +56,9 @@ pub struct Options {
     /// How connections are encrypted; `None`: they are not.
     #[cfg(feature = "tls")]
     pub tls: Option<crate::tls::Tls>,
+    /// Names and authentication of iSCSI targets.
+    #[cfg(feature = "iscsi")]
+    pub iscsi: crate::iscsi::IscsiOptions,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
     /// Whether data passes through two more buffers of the server (NBD), as in a server that copies: to measure what
@@ -84,6 +87,8 @@ impl Default for Options {
             kernel_cache: false,
             #[cfg(feature = "tls")]
             tls: None,
+            #[cfg(feature = "iscsi")]
+            iscsi: crate::iscsi::IscsiOptions::default(),
             sparse_reads: false,
             staged: false,
         }

@@ -24,6 +24,8 @@ pub mod events;
 pub mod export;
 pub mod fuse;
 pub mod inherited;
+#[cfg(feature = "iscsi")]
+pub mod iscsi;
 #[cfg(feature = "daemon")]
 pub mod layers;
 #[cfg(feature = "daemon")]

@@ -5,7 +5,6 @@
 //! - `session`: the transmission phase, by one thread for each connection.
 
 mod connection;
-mod copies;
 mod link;
 pub mod negotiation;
 mod session;

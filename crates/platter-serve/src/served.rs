@@ -2,12 +2,16 @@
 
 use crate::device_trace::{DeviceTrace, TraceState};
 use crate::error::ServeError;
+#[cfg(feature = "iscsi")]
+use crate::iscsi::unit::SharedUnit;
 use crate::qos::Arbiter;
 use crate::restart::{FirstFlush, Past};
 use crate::sizes::SizeWatch;
 use platter_disk::device::Device;
 use platter_disk::trace_output::Format;
 use std::path::Path;
+#[cfg(feature = "iscsi")]
+use std::sync::OnceLock;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest name of a device, in bytes: that of an NBD export name.
@@ -24,6 +28,8 @@ pub struct Served {
     qos: Arc<Arbiter>,
     past: Past,
     trace: Mutex<Option<DeviceTrace>>,
+    #[cfg(feature = "iscsi")]
+    unit: OnceLock<Arc<SharedUnit>>,
 }
 
 impl Served {
@@ -52,6 +58,8 @@ impl Served {
             qos,
             past,
             trace,
+            #[cfg(feature = "iscsi")]
+            unit: OnceLock::new(),
         })
     }
 
@@ -92,6 +100,12 @@ impl Served {
     pub fn survivor(&self) -> FirstFlush {
         let holds = || self.device.backend().holds_unflushed();
         FirstFlush::new(self.past == Past::Lost || self.past == Past::Unknown && holds())
+    }
+
+    /// The logical unit that its iSCSI initiators share, which is made at first need.
+    #[cfg(feature = "iscsi")]
+    pub(crate) fn unit(&self, make: impl FnOnce(&Served) -> Arc<SharedUnit>) -> Arc<SharedUnit> {
+        Arc::clone(self.unit.get_or_init(|| make(self)))
     }
 
     /// Its name.

@@ -3,8 +3,11 @@
 
 pub(crate) mod address;
 pub(crate) mod admission;
+pub(crate) mod copies;
+pub(crate) mod inbox;
 pub(crate) mod server;
 pub(crate) mod shared;
+pub(crate) mod sleep;
 pub(crate) mod socket;
 
 use shared::Place;

@@ -2,6 +2,8 @@
 
 use crate::export::ExportType;
 use crate::fuse;
+#[cfg(feature = "iscsi")]
+use crate::iscsi;
 use crate::nbd;
 #[cfg(feature = "ublk")]
 use crate::ublk;
@@ -16,6 +18,8 @@ pub const TABLE: &[ExportType] = &[
     ublk::TYPE,
     #[cfg(feature = "vhost")]
     vhost::TYPE,
+    #[cfg(feature = "iscsi")]
+    iscsi::TYPE,
 ];
 
 /// The kind of this name.

@@ -8,6 +8,7 @@ use platter_serve::control::Control;
 use platter_serve::daemon::{Daemon, DaemonError};
 use platter_serve::error::ServeError;
 use platter_serve::export::Options;
+use platter_serve::iscsi::chap::Chap;
 use platter_serve::metrics::MetricsServer;
 use platter_serve::restart::Past;
 use platter_serve::tls::{Tls, TlsFiles};
@@ -90,10 +91,9 @@ impl Serve {
                 return Err(CliError::usage(message));
             }
         };
-        let exports = [&self.nbd, &self.fuse, &self.ublk, &self.vhost_user_blk];
+        let exports = [&self.nbd, &self.fuse, &self.ublk, &self.vhost_user_blk, &self.iscsi];
         if exports.iter().all(|addresses| addresses.is_empty()) {
-            let message =
-                "no export: say how to serve the devices, with --nbd, --fuse, --ublk or --vhost-user-blk";
+            let message = "no export: say how to serve the devices, with --nbd, --fuse, --ublk, --vhost-user-blk or --iscsi";
             return Err(CliError::usage(message.to_owned()));
         }
         let mut config = Config::default();
@@ -113,6 +113,7 @@ impl Serve {
             ("fuse", &self.fuse),
             ("ublk", &self.ublk),
             ("vhost-user-blk", &self.vhost_user_blk),
+            ("iscsi", &self.iscsi),
         ];
         for (kind, addresses) in kinds {
             for (number, address) in (1..).zip(addresses) {
@@ -132,6 +133,10 @@ impl Serve {
         options.allow_other = self.fuse_allow_other;
         options.kernel_cache = self.fuse_cache;
         options.sparse_reads = self.sparse_reads;
+        options.iscsi.prefix.clone_from(&self.iscsi_prefix);
+        if let (Some(user), Some(secret)) = (&self.chap_user, &self.chap_secret) {
+            options.iscsi.chap = Some(Chap::load(user, secret).map_err(refused)?);
+        }
         if let (Some(certificate), Some(key)) = (self.tls_cert.clone(), self.tls_key.clone()) {
             let files = TlsFiles { certificate, key, client_authorities: self.tls_client_ca.clone() };
             options.tls = Some(Tls::load(files, self.tls == Encrypt::Require).map_err(refused)?);

@@ -147,7 +147,7 @@ fn limits(unit: &Unit) -> Vec<u8> {
             ("MAXIMUM COMPARE AND WRITE LENGTH", unit.max_compare()),
             ("MAXIMUM TRANSFER LENGTH", unit.max_transfer / block),
             ("OPTIMAL TRANSFER LENGTH", u64::from(limits.optimal_io) / block),
-            ("MAXIMUM UNMAP LBA COUNT", only(unmaps, most)),
+            ("MAXIMUM UNMAP LBA COUNT", only(unmaps, unit.max_unmap())),
             ("MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT", only(unmaps, UNMAP_DESCRIPTORS)),
             ("OPTIMAL UNMAP GRANULARITY", only(unmaps, u64::from(limits.discard_granularity) / block)),
             ("UGAVALID", only(unmaps, 1)),

@@ -3,7 +3,7 @@
 use super::{
     Action, Failure, Handler, Key, Plan, Response, Step, Unit, at_field, field, invalid, invalid_parameter,
 };
-use crate::cdb::{self, Cdb, Command};
+use crate::cdb::{self, Cdb, Command, Direction};
 use alloc::vec;
 use alloc::vec::Vec;
 use platter_block::planted::{self, Planted};
@@ -39,11 +39,19 @@ const OUT_OF_RANGE: Failure = Failure::new(Key::ILLEGAL_REQUEST, 0x21, 0);
 /// Most blocks of one COMPARE AND WRITE: an initiator replaces a record by it, and others wait meanwhile.
 const MAX_COMPARE: u64 = 128;
 
+/// Most blocks of one UNMAP: some initiators take larger numbers for a mistake.
+const MAX_UNMAP: u64 = 1 << 20;
+
 /// Most descriptors of one UNMAP.
 pub(super) const UNMAP_DESCRIPTORS: u64 = 256;
 
 impl Unit {
-    /// Most blocks that one UNMAP or WRITE SAME may name.
+    /// Most blocks that one UNMAP may name.
+    pub(super) fn max_unmap(&self) -> u64 {
+        self.max_blocks_without_data().min(MAX_UNMAP)
+    }
+
+    /// Most blocks that one WRITE SAME may name.
     pub(super) fn max_blocks_without_data(&self) -> u64 {
         (self.geometry.limits.max_discard.max(self.block()) / self.block()).min(u64::from(u32::MAX))
     }
@@ -87,6 +95,29 @@ fn transfer_length(cdb: &Cdb) -> u64 {
 fn refuse_protection(cdb: &Cdb) -> Result<(), Failure> {
     let set = ["RDPROTECT", "WRPROTECT", "VRPROTECT"].into_iter().find(|name| field(cdb, name) != 0);
     set.map_or(Ok(()), |name| Err(invalid(cdb, name)))
+}
+
+/// Bytes of data that a command takes from the initiator.
+pub(super) fn data_out_bytes(unit: &Unit, cdb: &Cdb) -> u64 {
+    let blocks = |count: u64| count.saturating_mul(unit.block());
+    let opcode = cdb.command().opcode;
+    if cdb.command().direction != Direction::Out {
+        return 0;
+    }
+    if opcode == cdb::COMPARE_AND_WRITE.opcode {
+        return blocks(2 * field(cdb, BLOCKS));
+    }
+    if [cdb::WRITE_SAME_10.opcode, cdb::WRITE_SAME_16.opcode].contains(&opcode) {
+        return blocks(u64::from(field(cdb, "NDOB") == 0));
+    }
+    if [cdb::VERIFY_10.opcode, cdb::VERIFY_12.opcode, cdb::VERIFY_16.opcode].contains(&opcode) {
+        let compares = field(cdb, "BYTCHK") == 1;
+        return if compares { blocks(field(cdb, "VERIFICATION LENGTH")) } else { 0 };
+    }
+    match cdb.get("PARAMETER LIST LENGTH") {
+        Some(bytes) => bytes,
+        None => blocks(transfer_length(cdb)),
+    }
 }
 
 /// The initiator sent fewer bytes than the command needs.
@@ -224,7 +255,7 @@ fn unmap(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
             return Err(invalid_parameter(0x21, 8 + 16 * at));
         }
         sum += blocks;
-        if sum > unit.max_blocks_without_data() {
+        if sum > unit.max_unmap() {
             return Err(invalid_parameter(0x26, 16 + 16 * at));
         }
         all.extend(discard(unit, lba * unit.block(), blocks * unit.block()));

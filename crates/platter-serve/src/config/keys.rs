@@ -80,7 +80,7 @@ pub const CLIENT_LIMITS: &[Key] = &[
 
 /// A table of `exports`.
 pub const EXPORT: &[Key] = &[
-    Key::new("kind", Kind::Text, "", "the kind of export: nbd, fuse, ublk or vhost-user-blk"),
+    Key::new("kind", Kind::Text, "", "the kind of export: nbd, fuse, ublk, vhost-user-blk or iscsi"),
     Key::new("address", Kind::Text, "", "where clients reach it, in the form of the kind"),
     Key::new("depth", Kind::Count(1, 4096), "128", "requests of one connection that are worked on at once"),
     Key::new(
@@ -111,5 +111,13 @@ pub const EXPORT: &[Key] = &[
         "path of authorities: clients need a certificate of one",
     ),
     Key::new("tls_optional", Kind::Switch, "false", "clients may also connect without encryption"),
+    Key::new(
+        "iscsi_prefix",
+        Kind::Text,
+        "iqn.2026-11.localhost.platter:",
+        "what the names of targets begin with (iscsi)",
+    ),
+    Key::new("chap_user", Kind::Text, "", "name by which initiators authenticate themselves (iscsi)"),
+    Key::new("chap_secret", Kind::Text, "", "path of the file with their secret (iscsi)"),
     Key::new("sparse_reads", Kind::Switch, "false", "large reads of holes are answered without reading them"),
 ];

@@ -4,6 +4,8 @@ use super::error::{ConfigErrors, Found};
 use super::keys;
 use super::section::{Placed, Section};
 use crate::export::Options;
+#[cfg(feature = "iscsi")]
+use crate::iscsi::chap::Chap;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::MAX_NAME_BYTES;
 use crate::table;
@@ -260,7 +262,37 @@ fn export(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
     options.kernel_cache = section.switch("kernel_cache", found);
     options.sparse_reads = section.switch("sparse_reads", found);
     encryption(section, options, found);
+    initiators(section, options, found);
     Some(config)
+}
+
+/// Reads the names and the secret of iSCSI targets.
+fn initiators(section: &Section<'_, '_>, options: &mut Options, found: &mut Found<'_>) {
+    let prefix = section.text("iscsi_prefix", found);
+    let (user, secret) = (section.text("chap_user", found), section.text("chap_secret", found));
+    #[cfg(feature = "iscsi")]
+    {
+        if let Some(prefix) = prefix {
+            options.iscsi.prefix = prefix.value;
+        }
+        match (user, secret) {
+            (Some(user), Some(secret)) => match Chap::load(&user.value, secret.value.as_ref()) {
+                Ok(chap) => options.iscsi.chap = Some(chap),
+                Err(error) => found.add(&secret.span, error.to_string()),
+            },
+            (Some(one), None) | (None, Some(one)) => {
+                found.add(&one.span, "CHAP needs both chap_user and chap_secret".to_owned());
+            }
+            (None, None) => {}
+        }
+    }
+    #[cfg(not(feature = "iscsi"))]
+    {
+        let _ = options;
+        if let Some(given) = prefix.or(user).or(secret) {
+            found.add(&given.span, "this program was built without iSCSI".to_owned());
+        }
+    }
 }
 
 /// Reads the certificate and the key of an export.

@@ -1,9 +1,11 @@
 //! CHAP, by which an initiator shows that it knows a secret (RFC 1994; RFC 7143, section 13.1.4).
 
+use crate::error::ServeError;
 use md5::{Digest, Md5};
 use platter_remote::iscsi::text;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 /// The number of MD5 in CHAP_A. Initiators must have it; what an eavesdropper learns lets it guess weak secrets.
 const MD5: &str = "5";
@@ -43,6 +45,19 @@ impl Chap {
             ));
         }
         Ok(Chap { user: user.to_owned(), secret: secret.to_owned() })
+    }
+
+    /// A name, and the secret in a file; a line end after it is not part of it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or as for [`new`](Chap::new).
+    pub fn load(user: &str, secret: &Path) -> Result<Chap, ServeError> {
+        let shown = secret.display();
+        let read = std::fs::read_to_string(secret);
+        let text =
+            read.map_err(|error| ServeError::system(format!("cannot read the secret {shown}: {error}")))?;
+        Chap::new(user, text.trim_end_matches(['\r', '\n']))
+            .map_err(|error| ServeError::usage(format!("{error} ({shown})")))
     }
 
     /// The algorithm of a list that is used.

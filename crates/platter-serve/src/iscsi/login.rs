@@ -1,6 +1,6 @@
 //! The login phase as a state machine without I/O (RFC 7143, sections 6 and 13).
 
-use super::chap::{Chap, Challenge};
+use super::chap::{Challenge, Chap};
 use super::names::{self, PORTAL_GROUP};
 use crate::served::{Devices, Served};
 use platter_remote::iscsi::text;
@@ -130,7 +130,12 @@ const OPERATIONAL: u8 = 1;
 const FULL_FEATURE: u8 = 3;
 
 impl<'a> Login<'a> {
-    pub(super) fn new(devices: &'a Devices, prefix: &'a str, chap: Option<&'a Chap>, depth: usize) -> Login<'a> {
+    pub(super) fn new(
+        devices: &'a Devices,
+        prefix: &'a str,
+        chap: Option<&'a Chap>,
+        depth: usize,
+    ) -> Login<'a> {
         Login {
             devices,
             prefix,
@@ -306,7 +311,8 @@ impl<'a> Login<'a> {
             let Some(algorithm) = chap.choose(algorithms) else {
                 return fail("the initiator has no algorithm of CHAP that is known here");
             };
-            let challenge = Challenge::new().map_err(|error| (Status::OUT_OF_RESOURCES, error.to_string()))?;
+            let challenge =
+                Challenge::new().map_err(|error| (Status::OUT_OF_RESOURCES, error.to_string()))?;
             text::push(answer, "CHAP_A", algorithm);
             text::push(answer, "CHAP_I", &challenge.identifier().to_string());
             text::push(answer, "CHAP_C", &text::to_hex(challenge.bytes()));
@@ -340,8 +346,12 @@ impl<'a> Login<'a> {
         let digest = || value.split(',').find(|one| ["CRC32C", "None"].contains(one));
         let params = &mut self.params;
         let reply = match key {
-            "HeaderDigest" => digest().inspect(|chosen| params.header_digest = *chosen == "CRC32C").map(str::to_owned),
-            "DataDigest" => digest().inspect(|chosen| params.data_digest = *chosen == "CRC32C").map(str::to_owned),
+            "HeaderDigest" => {
+                digest().inspect(|chosen| params.header_digest = *chosen == "CRC32C").map(str::to_owned)
+            }
+            "DataDigest" => {
+                digest().inspect(|chosen| params.data_digest = *chosen == "CRC32C").map(str::to_owned)
+            }
             "MaxRecvDataSegmentLength" => {
                 if let Some(length) = number((1 << 24) - 1).filter(|length| *length >= 512) {
                     params.max_send = length;
@@ -387,6 +397,3 @@ fn switch(value: &str) -> Option<bool> {
 fn word(on: bool) -> String {
     if on { "Yes" } else { "No" }.to_owned()
 }
-
-#[cfg(test)]
-mod tests;

@@ -14,6 +14,9 @@ const MAX_BYTES: usize = 223;
 /// The only portal group, of which each address of the export is a portal.
 pub(super) const PORTAL_GROUP: &str = "1";
 
+/// The name of the target of the device that has none.
+const UNNAMED: &str = "default";
+
 /// Whether text may be a part of an iSCSI name, which is compared byte by byte.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b':'))
@@ -39,7 +42,8 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), ServeError> {
 /// # Errors
 /// The device's name has characters that iSCSI names cannot have, or is too long.
 pub(super) fn target_name(prefix: &str, device: &str) -> Result<String, ServeError> {
-    if device.is_empty() || !is_plain(device) || prefix.len() + device.len() > MAX_BYTES {
+    let device = if device.is_empty() { UNNAMED } else { device };
+    if !is_plain(device) || prefix.len() + device.len() > MAX_BYTES {
         let room = MAX_BYTES - prefix.len().min(MAX_BYTES);
         return Err(ServeError::usage(format!(
             "the device {device:?} cannot be an iSCSI target: give it a name of 1 to {room} small letters, digits, '-', \
@@ -51,8 +55,8 @@ pub(super) fn target_name(prefix: &str, device: &str) -> Result<String, ServeErr
 
 /// The device of a target's name.
 pub(super) fn find(devices: &Devices, prefix: &str, target: &str) -> Option<Arc<Served>> {
-    let name = target.strip_prefix(prefix)?;
-    devices.list().into_iter().find(|served| served.name() == name && is_plain(name))
+    let is = |served: &Arc<Served>| target_name(prefix, served.name()).is_ok_and(|name| name == target);
+    devices.list().into_iter().find(is)
 }
 
 /// The answer to SendTargets: each target with the address at which the initiator reached it.
@@ -92,10 +96,7 @@ mod tests {
         assert!(target_name(PREFIX, "Disk").unwrap_err().to_string().contains("small letters"));
         assert!(target_name(PREFIX, &"a".repeat(300)).is_err());
         let all = send_targets(&devices, PREFIX, Some("127.0.0.1:3260"), |_| true);
-        assert_eq!(
-            all,
-            b"TargetName=iqn.2026-11.localhost.platter:disk-1\0TargetAddress=127.0.0.1:3260,1\0"
-        );
+        assert_eq!(all, b"TargetName=iqn.2026-11.localhost.platter:disk-1\0TargetAddress=127.0.0.1:3260,1\0");
     }
 
     #[test]

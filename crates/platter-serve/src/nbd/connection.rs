@@ -3,9 +3,9 @@
 use super::link::Link;
 use super::negotiation::{Agreed, Encryption, Negotiation, Step};
 use super::session::{IDLE, Session};
+use crate::events::Event;
 use crate::stream::shared::{Place, Shared};
 use crate::stream::socket::{Mode, Socket};
-use crate::events::Event;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ pub(super) fn run(place: &Place) {
     };
     let disconnect = Arc::clone(socket);
     let name = agreed.served.name().to_owned();
-    let Some(client) = shared.clients.connect(shared.protocol.kind, &name, &place.peer, move || disconnect.disconnect())
+    let Some(client) =
+        shared.clients.connect(shared.protocol.kind, &name, &place.peer, move || disconnect.disconnect())
     else {
         return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
     };

@@ -5,16 +5,13 @@
 //! (`Moderation`). A client has at most as many requests in work as there are slots; while all are in use, or its memory
 //! is, nothing is received. So a client that does not read its replies stops itself.
 
-mod inbox;
 mod outbox;
 mod slots;
 mod status;
 mod work;
 
-use super::copies::Copies;
 use super::link::Link;
 use super::negotiation::Agreed;
-use crate::stream::socket::Mode;
 use super::terms::Terms;
 use crate::buffers::Buffers;
 use crate::clients::Client;
@@ -24,17 +21,18 @@ use crate::moderation::Moderation;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use crate::stream::admission::Admission;
-use inbox::Inbox;
+use crate::stream::copies::Copies;
+use crate::stream::inbox::Inbox;
+use crate::stream::sleep::{Sleep, Wants};
+use crate::stream::socket::Mode;
 use outbox::Outbox;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::{Request, command};
-use rustix::event::{PollFd, PollFlags, epoll, poll};
 use rustix::io::Errno;
 use slots::Slots;
 use std::io::IoSliceMut;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -89,8 +87,7 @@ pub(super) struct Session<'a> {
     outbox: Outbox,
     spare: Vec<Bio>,
     done: Vec<Bio>,
-    /// A descriptor that is readable while the socket can be written to; made at first need.
-    writable: Option<OwnedFd>,
+    sleep: Sleep,
     /// Why no more requests are taken.
     ended: Option<&'static str>,
     reported: bool,
@@ -160,7 +157,7 @@ impl<'a> Session<'a> {
             outbox: Outbox::default(),
             spare: Vec::new(),
             done: Vec::new(),
-            writable: None,
+            sleep: Sleep::default(),
             ended: None,
             reported: false,
             stopping,
@@ -381,58 +378,11 @@ impl<'a> Session<'a> {
     /// Sleeps until there is something to do.
     fn wait(&mut self) {
         self.drained = false;
-        let waits = self.admission.waits();
-        let receives = self.ended.is_none() && !self.stalled && !waits;
-        let sends = !self.outbox.is_empty() || self.link.is_behind();
-        if self.channel.outstanding() == 0 && !waits {
-            let mut events = PollFlags::empty();
-            events.set(PollFlags::IN, receives);
-            events.set(PollFlags::OUT, sends);
-            let socket = self.link.socket();
-            let cut = socket.cut_event().map_or(socket.fd(), |event| event);
-            if !socket.is_cut() {
-                let mut fds = [PollFd::new(socket.fd(), events), PollFd::new(cut, PollFlags::IN)];
-                // Without a descriptor for it, the end is noticed when the peer takes replies.
-                let count = if std::ptr::eq(cut, socket.fd()) { 1 } else { 2 };
-                // Interrupted or not, the caller tries again.
-                let _ = poll(&mut fds[..count], None);
-            }
-            return;
-        }
-        let (socket, writable) =
-            (self.link.socket().descriptor(), if sends { self.writable() } else { None });
-        let [wake, hangup] = self.admission.descriptors();
-        let descriptors = match (receives, writable) {
-            (true, Some(writable)) => &[socket, writable][..],
-            (true, None) => &[socket],
-            (false, Some(writable)) if waits => &[wake, hangup, writable],
-            (false, None) if waits => &[wake, hangup],
-            (false, Some(writable)) => &[writable],
-            (false, None) => &[],
+        let wants = Wants {
+            receives: self.ended.is_none() && !self.stalled && !self.admission.waits(),
+            sends: !self.outbox.is_empty() || self.link.is_behind(),
+            wakes: false,
         };
-        if !waits {
-            self.channel.wait_or_readable(&mut self.done, descriptors, None);
-            return;
-        }
-        let clock = self.channel.clock().clone();
-        match (clock.simulated(), self.admission.again_at()) {
-            // Virtual time passes only when a program that waits lets it.
-            (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
-            _ => {
-                let timeout = self.admission.timeout(clock.now());
-                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
-            }
-        }
-        self.admission.woken();
-    }
-
-    fn writable(&mut self) -> Option<i32> {
-        if self.writable.is_none() {
-            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-            let data = epoll::EventData::new_u64(0);
-            epoll::add(&epoll, self.link.socket().fd(), data, epoll::EventFlags::OUT).ok()?;
-            self.writable = Some(epoll);
-        }
-        self.writable.as_ref().map(AsRawFd::as_raw_fd)
+        self.sleep.sleep(self.link.socket(), &mut self.channel, &mut self.done, &mut self.admission, wants);
     }
 }

@@ -39,7 +39,10 @@ impl Listener {
     ) -> Result<Listener, ServeError> {
         if let Some(path) = address.strip_prefix("unix:") {
             if path.is_empty() {
-                return Err(ServeError::usage(format!("unix: needs a path; an address of {} is {FORM}", protocol.name)));
+                return Err(ServeError::usage(format!(
+                    "unix: needs a path; an address of {} is {FORM}",
+                    protocol.name
+                )));
             }
             return Ok(Listener::Unix(UnixSocket::bind(Path::new(path))?));
         }
@@ -175,6 +178,9 @@ mod tests {
         assert!(refused("[::]:0").is_usage());
         let listener = Listener::bind("127.0.0.1:0", false, &crate::nbd::PROTOCOL).unwrap();
         assert!(!listener.address().ends_with(":0"), "{}", listener.address());
-        assert!(Listener::bind(&listener.address(), false, &crate::nbd::PROTOCOL).is_err_and(|error| !error.is_usage()));
+        assert!(
+            Listener::bind(&listener.address(), false, &crate::nbd::PROTOCOL)
+                .is_err_and(|error| !error.is_usage())
+        );
     }
 }

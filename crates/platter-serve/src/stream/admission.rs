@@ -58,6 +58,11 @@ impl Admission {
         self.waits.is_some()
     }
 
+    /// Ends a sleep that waits for it.
+    pub(crate) fn bell(&self) -> Arc<dyn Bell> {
+        Arc::clone(&self.wake) as Arc<dyn Bell>
+    }
+
     /// The descriptors that end a wait.
     pub(crate) fn descriptors(&self) -> [RawFd; 2] {
         [self.wake.0.as_raw_fd(), self.hangup.as_raw_fd()]

@@ -31,7 +31,8 @@ pub(crate) fn start(
     let address = absolute(listener.address());
     let shared = Shared::new(start, listener, protocol);
     let server = Arc::clone(&shared);
-    let accepting = thread::Builder::new().name(format!("{}-accept", protocol.kind)).spawn(move || accept_all(&server));
+    let accepting =
+        thread::Builder::new().name(format!("{}-accept", protocol.kind)).spawn(move || accept_all(&server));
     let accepting = accepting.map_err(|error| {
         shared.listener.close();
         ServeError::system(format!("no thread can be started for {address}: {error}"))

@@ -75,11 +75,7 @@ impl Place {
 }
 
 impl Shared {
-    pub(crate) fn new(
-        start: &Start<'_>,
-        listener: Listener,
-        protocol: &'static Protocol,
-    ) -> Arc<Shared> {
+    pub(crate) fn new(start: &Start<'_>, listener: Listener, protocol: &'static Protocol) -> Arc<Shared> {
         Arc::new(Shared {
             protocol,
             devices: Arc::clone(&start.devices),

@@ -9,6 +9,12 @@ mod fuse_way;
 #[allow(dead_code, reason = "the suite of the export uses the rest")]
 #[path = "../vhost/guest.rs"]
 mod guest;
+#[cfg(feature = "iscsi")]
+#[allow(dead_code, reason = "the suite of the export uses the rest")]
+#[path = "../iscsi/initiator.rs"]
+mod initiator;
+#[cfg(feature = "iscsi")]
+mod iscsi_way;
 mod judge;
 mod lives;
 mod nbd_way;

@@ -4,6 +4,8 @@
 //! to [`all`].
 
 use crate::fuse_way::FuseWay;
+#[cfg(feature = "iscsi")]
+use crate::iscsi_way::IscsiWay;
 use crate::nbd_way::NbdWay;
 #[cfg(feature = "ublk")]
 use crate::ublk_way::UblkWay;
@@ -58,6 +60,8 @@ pub(crate) const NBD: Kind = ("nbd", NbdWay::start);
 pub(crate) const FUSE: Kind = ("fuse", FuseWay::start);
 #[cfg(feature = "vhost")]
 pub(crate) const VHOST: Kind = ("vhost-user-blk", VhostWay::start);
+#[cfg(feature = "iscsi")]
+pub(crate) const ISCSI: Kind = ("iscsi", IscsiWay::start);
 #[cfg(feature = "ublk")]
 pub(crate) const UBLK: Kind = ("ublk", UblkWay::start);
 
@@ -70,6 +74,8 @@ pub(crate) fn all() -> Vec<Kind> {
         VHOST,
         #[cfg(feature = "ublk")]
         UBLK,
+        #[cfg(feature = "iscsi")]
+        ISCSI,
     ];
     let wanted = std::env::var("PLATTER_EXPORT").ok();
     kinds.into_iter().filter(|kind| wanted.as_deref().is_none_or(|wanted| wanted == kind.0)).collect()

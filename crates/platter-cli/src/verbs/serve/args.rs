@@ -2,6 +2,7 @@
 
 use crate::cli::{Force, Size, Time, spec_arg};
 use clap::{Args, ValueEnum};
+use platter_serve::iscsi::IscsiOptions;
 use std::path::PathBuf;
 
 /// The format of the log.
@@ -29,6 +30,7 @@ Examples:
   platter serve 'raid0(a.img, b.img)' --name array --fuse /mnt/disks
   platter serve 'cache(size=1G, a.img)' --ublk 0
   platter serve disk.img --vhost-user-blk /run/vm1.sock
+  platter serve disk.img --name disk --iscsi 127.0.0.1:3260
   platter serve --read-only /dev/sdb --nbd unix:/run/sdb.sock
   platter serve a.img b.img --name a --name b --nbd 127.0.0.1:0 --json
   platter serve --config /etc/platter.toml --pidfile /run/platter.pid --log json
@@ -46,7 +48,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["specs", "names", "nbd", "fuse", "fuse_cache", "fuse_allow_other", "ublk", "vhost_user_blk", "read_only", "force", "allow_in_use", "max_clients", "depth",
+        conflicts_with_all = ["specs", "names", "nbd", "fuse", "fuse_cache", "fuse_allow_other", "ublk", "vhost_user_blk", "iscsi", "iscsi_prefix", "chap_user", "chap_secret", "read_only", "force", "allow_in_use", "max_clients", "depth",
             "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
             "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
@@ -93,6 +95,18 @@ pub(crate) struct Serve {
     /// NAME=PATH
     #[arg(long, value_name = "PATH")]
     pub(super) vhost_user_blk: Vec<String>,
+    /// Serve each device as an iSCSI target at HOST:PORT (usually port 3260), or systemd:NAME, an inherited socket
+    #[arg(long, value_name = "ADDR")]
+    pub(super) iscsi: Vec<String>,
+    /// What the names of iSCSI targets begin with; the name of the device follows
+    #[arg(long, value_name = "PREFIX", default_value_t = IscsiOptions::default().prefix)]
+    pub(super) iscsi_prefix: String,
+    /// Accept only iSCSI initiators that authenticate themselves by CHAP with this name
+    #[arg(long, value_name = "NAME", requires = "chap_secret")]
+    pub(super) chap_user: Option<String>,
+    /// The file with their secret, of 12 bytes or more
+    #[arg(long, value_name = "FILE", requires = "chap_user")]
+    pub(super) chap_secret: Option<PathBuf>,
     /// Open the devices read-only, so clients can only read
     #[arg(long)]
     pub(super) read_only: bool,

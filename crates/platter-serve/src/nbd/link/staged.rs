@@ -1,7 +1,7 @@
 //! A connection whose data passes through two buffers of the server, as in a server that reads and writes a stream. It
 //! exists to measure what these copies cost: `platter bench nbd`.
 
-use crate::nbd::copies::Copies;
+use crate::stream::copies::Copies;
 use crate::stream::socket::{Mode, Socket};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};

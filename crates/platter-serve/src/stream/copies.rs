@@ -3,28 +3,28 @@
 
 /// Copies bytes and counts them.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(crate) struct Copies {
     bytes: u64,
 }
 
 impl Copies {
     /// Copies `from` to the beginning of `to`.
     #[inline]
-    pub(super) fn copy(&mut self, to: &mut [u8], from: &[u8]) {
+    pub(crate) fn copy(&mut self, to: &mut [u8], from: &[u8]) {
         to[..from.len()].copy_from_slice(from);
         self.bytes += from.len() as u64;
     }
 
     /// Moves `from..to` of `memory` to its beginning.
     #[inline]
-    pub(super) fn move_to_front(&mut self, memory: &mut [u8], from: usize, to: usize) {
+    pub(crate) fn move_to_front(&mut self, memory: &mut [u8], from: usize, to: usize) {
         memory.copy_within(from..to, 0);
         self.bytes += (to - from) as u64;
     }
 
     /// Bytes copied so far.
     #[inline]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 }

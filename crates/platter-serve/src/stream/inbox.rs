@@ -1,11 +1,11 @@
 //! Bytes that have been received and not yet used.
 
-use crate::nbd::copies::Copies;
+use super::copies::Copies;
 
 /// Size of the memory, in bytes. It holds a batch of requests with small payloads; large payloads pass it by.
-pub(super) const BYTES: usize = 128 << 10;
+pub(crate) const BYTES: usize = 128 << 10;
 
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     memory: Vec<u8>,
     start: usize,
     end: usize,
@@ -13,7 +13,7 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// An inbox that holds `first` already.
-    pub(super) fn new(first: &[u8]) -> Inbox {
+    pub(crate) fn new(first: &[u8]) -> Inbox {
         // Zeroed memory of this size comes from the system page by page, so an idle client has little of it.
         let mut memory = vec![0; BYTES.max(first.len())];
         memory[..first.len()].copy_from_slice(first);
@@ -21,12 +21,12 @@ impl Inbox {
     }
 
     #[inline]
-    pub(super) fn unread(&self) -> &[u8] {
+    pub(crate) fn unread(&self) -> &[u8] {
         &self.memory[self.start..self.end]
     }
 
     #[inline]
-    pub(super) fn consume(&mut self, bytes: usize) {
+    pub(crate) fn consume(&mut self, bytes: usize) {
         self.start += bytes;
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -35,7 +35,7 @@ impl Inbox {
 
     /// Room for at most `most` more bytes.
     #[inline]
-    pub(super) fn space(&mut self, most: usize, copies: &mut Copies) -> &mut [u8] {
+    pub(crate) fn space(&mut self, most: usize, copies: &mut Copies) -> &mut [u8] {
         if self.start > 0 {
             // A part of a header, or what waits for a free place.
             copies.move_to_front(&mut self.memory, self.start, self.end);
@@ -47,7 +47,7 @@ impl Inbox {
 
     /// The first bytes of the space have been filled.
     #[inline]
-    pub(super) fn filled(&mut self, bytes: usize) {
+    pub(crate) fn filled(&mut self, bytes: usize) {
         self.end += bytes;
     }
 }

@@ -1,0 +1,297 @@
+//! The full feature phase of a session, by one thread.
+//!
+//! Bytes go [`units`] -> [`requests`] -> the target -> [`work`] on the device -> [`reply`]. A command waits in a slot: for
+//! its data, for its share of the device, for other commands, for the device, and for its response to be sent.
+
+mod outbox;
+mod reply;
+mod requests;
+mod slots;
+mod units;
+mod work;
+
+use super::login::{Agreed, Params};
+use super::unit::Seat;
+use crate::buffers::Buffers;
+use crate::clients::Client;
+use crate::events::Log;
+use crate::export::Options;
+use crate::restart::FirstFlush;
+use crate::served::Served;
+use crate::stream::admission::Admission;
+use crate::stream::copies::Copies;
+use crate::stream::inbox::Inbox;
+use crate::stream::shared::Shared;
+use crate::stream::sleep::{Sleep, Wants};
+use crate::stream::socket::{Mode, Socket};
+use outbox::{Digests, Outbox};
+use platter_block::bio::Bio;
+use platter_disk::channel::Channel;
+use platter_remote::iscsi::wire::Header;
+use rustix::io::Errno;
+use slots::{Slots, State};
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use units::Incoming;
+
+/// After this time without a request, memory for data is returned to the system.
+pub(super) const IDLE: Duration = Duration::from_secs(1);
+
+/// How often something is received after the server was told to stop: enough for what a socket can hold.
+const LAST_ROUNDS: u32 = 64;
+
+/// Most units that wait to be sent before no more are taken.
+const MAX_UNSENT: usize = 4096;
+
+/// The parts of a session that exist before it.
+pub(super) struct Ground<'a> {
+    pub(super) socket: &'a Arc<Socket>,
+    pub(super) client: &'a Client,
+    pub(super) shared: &'a Shared,
+    pub(super) served: Arc<Served>,
+    pub(super) admission: Admission,
+    pub(super) seat: Seat,
+    /// The address at which the initiator reached the server.
+    pub(super) address: Option<String>,
+}
+
+/// A session and its connection.
+pub(super) struct Session<'a> {
+    socket: &'a Socket,
+    client: &'a Client,
+    log: &'a Log,
+    shared: &'a Shared,
+    options: &'a Options,
+    address: Option<String>,
+    served: Arc<Served>,
+    first_flush: FirstFlush,
+    admission: Admission,
+    channel: Channel,
+    params: Params,
+    digests: Digests,
+    stat_sn: u32,
+    exp_cmd_sn: u32,
+    /// Commands that may be unanswered.
+    window: u32,
+    inbox: Inbox,
+    copies: Copies,
+    incoming: Option<Incoming>,
+    /// Everything that had arrived was received; more is to be awaited.
+    drained: bool,
+    /// The next unit waits until others are sent.
+    stalled: bool,
+    buffers: Buffers,
+    slots: Slots,
+    /// Commands that wait for their share of the device.
+    arrived: VecDeque<u16>,
+    /// Commands that wait for others.
+    waiting: usize,
+    /// Task management functions that are not complete: token and task tag.
+    functions: Vec<(u64, u32)>,
+    next_token: u64,
+    logout: Option<Header>,
+    outbox: Outbox,
+    spare: Vec<Bio>,
+    done: Vec<Bio>,
+    sleep: Sleep,
+    /// Why no more requests are taken.
+    ended: Option<&'static str>,
+    reported: bool,
+    /// How often something is received once the server stops.
+    rounds_left: u32,
+    // Last: the seat is given up when the device has nothing of the session.
+    seat: Seat,
+}
+
+impl<'a> Session<'a> {
+    /// A session on the terms of `agreed`. `first`: bytes that have arrived already.
+    ///
+    /// # Errors
+    /// The device cannot open another channel: a sentence.
+    pub(super) fn new(ground: Ground<'a>, agreed: &Agreed, first: &[u8]) -> Result<Session<'a>, String> {
+        let options = &ground.shared.options;
+        // Answered commands that wait to be sent have slots as well.
+        let slots = Slots::new(2 * options.depth);
+        let channel = ground.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
+        Ok(Session {
+            socket: ground.socket,
+            client: ground.client,
+            log: &ground.shared.log,
+            shared: ground.shared,
+            options,
+            address: ground.address,
+            first_flush: ground.served.survivor(),
+            served: ground.served,
+            admission: ground.admission,
+            channel,
+            params: agreed.params,
+            digests: Digests { header: agreed.params.header_digest, data: agreed.params.data_digest },
+            stat_sn: agreed.stat_sn,
+            exp_cmd_sn: agreed.exp_cmd_sn,
+            window: options.depth as u32,
+            inbox: Inbox::new(first),
+            copies: Copies::default(),
+            incoming: None,
+            drained: false,
+            stalled: false,
+            buffers: Buffers::new(options.client_memory_bytes),
+            slots,
+            arrived: VecDeque::new(),
+            waiting: 0,
+            functions: Vec::new(),
+            next_token: 0,
+            logout: None,
+            outbox: Outbox::default(),
+            spare: Vec::new(),
+            done: Vec::new(),
+            sleep: Sleep::default(),
+            ended: None,
+            reported: false,
+            rounds_left: LAST_ROUNDS,
+            seat: ground.seat,
+        })
+    }
+
+    /// Serves until the connection ends; returns the reason.
+    pub(super) fn run(mut self) -> &'static str {
+        loop {
+            self.take_units();
+            self.admit();
+            if self.channel.outstanding() > 0 {
+                self.channel.poll(&mut self.done);
+            }
+            self.finish_all();
+            self.listen();
+            if self.socket.is_cut() {
+                self.end("it was disconnected");
+                return self.broken();
+            }
+            if let Err(errno) = self.send()
+                && errno != Errno::AGAIN
+            {
+                return self.broken();
+            }
+            self.client.counts.in_flight.store(self.slots.open() as u64, Ordering::Relaxed);
+            self.client.counts.copied_bytes.store(self.copies.bytes(), Ordering::Relaxed);
+            if self.stalled && self.outbox.is_empty() {
+                continue;
+            }
+            let works = self.channel.outstanding() > 0 || !self.arrived.is_empty() || self.waiting > 0;
+            let idle = !works && self.functions.is_empty() && self.outbox.is_empty();
+            if let (Some(why), true) = (self.ended, idle) {
+                if self.answer_logout() {
+                    continue;
+                }
+                return why;
+            }
+            if self.takes() && (idle || !self.drained) && self.receive_more(idle) {
+                continue;
+            }
+            self.rest();
+        }
+    }
+
+    fn takes(&self) -> bool {
+        self.ended.is_none() && !self.stalled && !self.admission.waits()
+    }
+
+    /// Receives if something has arrived. With nothing in work it sleeps for it.
+    fn receive_more(&mut self, idle: bool) -> bool {
+        self.receive(if idle { Mode::Wait } else { Mode::Try })
+    }
+
+    /// The connection does not take responses any more. What the device has is awaited, because it uses this session's
+    /// memory, and a later session of the initiator must not overtake it.
+    fn broken(&mut self) -> &'static str {
+        while self.channel.outstanding() > 0 {
+            self.channel.wait(&mut self.done, None);
+            self.done.clear();
+        }
+        self.ended.unwrap_or("the peer closed the connection before its responses were sent")
+    }
+
+    /// Receives what fits. `false`: nothing has arrived.
+    fn receive(&mut self, mode: Mode) -> bool {
+        let space = self.inbox.space(usize::MAX, &mut self.copies);
+        // Data with a digest passes through the inbox, where the digest is computed as it comes.
+        let rest: &mut [u8] = match &self.incoming {
+            Some(incoming) if !self.params.data_digest => incoming.rest(&mut self.slots),
+            _ => &mut [],
+        };
+        let (direct, wanted) = (rest.len(), rest.len() + space.len());
+        let received = match direct {
+            0 => self.socket.receive(&mut [IoSliceMut::new(space)], mode),
+            _ => self.socket.receive(&mut [IoSliceMut::new(rest), IoSliceMut::new(space)], mode),
+        };
+        match received {
+            Ok(0) => self.end("the peer closed the connection"),
+            Ok(bytes) => {
+                self.drained = bytes < wanted;
+                let direct = direct.min(bytes);
+                if let Some(incoming) = &mut self.incoming {
+                    incoming.advance(direct);
+                }
+                self.inbox.filled(bytes - direct);
+                self.count_down();
+            }
+            Err(Errno::AGAIN) => {
+                if mode == Mode::Wait {
+                    self.buffers.trim();
+                }
+                return false;
+            }
+            Err(_) => self.end("the connection failed"),
+        }
+        true
+    }
+
+    /// While the server stops, takes what was sent before, but not without end.
+    fn count_down(&mut self) {
+        if self.shared.is_stopping() {
+            match self.rounds_left.checked_sub(1) {
+                Some(left) => self.rounds_left = left,
+                None => self.end("the server stops"),
+            }
+        }
+    }
+
+    fn send(&mut self) -> Result<(), Errno> {
+        let buffers = &mut self.buffers;
+        self.outbox.send(self.socket, &mut self.slots, |slots, slot| {
+            if let Some(buffer) = slots.get(slot).data.take() {
+                buffers.put(buffer);
+            }
+            slots.put(slot);
+        })
+    }
+
+    /// Takes no more requests; commands whose data is complete are answered.
+    fn end(&mut self, why: &'static str) {
+        if self.ended.replace(self.ended.unwrap_or(why)).is_some() {
+            return;
+        }
+        self.incoming = None;
+        for slot in self.slots.in_states(&[State::Receiving]) {
+            self.drop_slot(slot);
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn rest(&mut self) {
+        self.drained = false;
+        let wants = Wants {
+            receives: self.takes(),
+            sends: !self.outbox.is_empty(),
+            wakes: self.waiting > 0 || !self.functions.is_empty(),
+        };
+        self.sleep.sleep(self.socket, &mut self.channel, &mut self.done, &mut self.admission, wants);
+    }
+}
+
+/// Adds to a count that only this thread writes, which saves an atomic addition.
+fn add(count: &AtomicU64, by: u64) {
+    count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}

@@ -1,0 +1,193 @@
+//! Logins, discovery and logouts.
+
+use crate::initiator::{TARGET, Terms, attach, connect};
+use crate::{serve, serve_with};
+use platter_disk::device::Device;
+use platter_remote::iscsi::text;
+use platter_remote::iscsi::wire::{Header, at, flag, opcode};
+use platter_scsi::cdb::{self, Cdb};
+use platter_serve::export::Options;
+use platter_serve::iscsi::chap::Chap;
+
+/// Flags of a request that ends the security stage and moves to the operational one, and of one that ends that.
+const FROM_SECURITY: u8 = flag::FINAL | 1;
+const TO_FULL_FEATURE: u8 = flag::FINAL | 1 << 2 | 3;
+
+fn status(header: &Header) -> u16 {
+    u16::from_be_bytes([header.0[36], header.0[37]])
+}
+
+fn value<'a>(pairs: &'a [(String, String)], key: &str) -> &'a str {
+    &pairs.iter().find(|(known, _)| known == key).unwrap_or_else(|| panic!("no {key} in {pairs:?}")).1
+}
+
+const NAME: (&str, &str) = ("InitiatorName", "iqn.2026-11.localhost:test");
+
+fn ram() -> Device {
+    Device::ram(1 << 20).unwrap()
+}
+
+#[test]
+fn keys_are_negotiated_as_the_standard_has_them() {
+    let fixture = serve(ram());
+    let mut initiator = connect(&fixture.address);
+    let pairs = [
+        NAME,
+        ("TargetName", TARGET),
+        ("HeaderDigest", "X-other,CRC32C,None"),
+        ("DataDigest", "None"),
+        ("MaxConnections", "8"),
+        ("InitialR2T", "Yes"),
+        ("ImmediateData", "No"),
+        ("MaxBurstLength", "16777215"),
+        ("FirstBurstLength", "4096"),
+        ("MaxOutstandingR2T", "4"),
+        ("ErrorRecoveryLevel", "2"),
+        ("DefaultTime2Wait", "2"),
+        ("IFMarker", "Yes"),
+        ("X-unknown", "1"),
+        ("DataPDUInOrder", "perhaps"),
+    ];
+    let (header, answers) = initiator.login(TO_FULL_FEATURE, &pairs).unwrap();
+    assert_eq!((status(&header), header.flags()), (0, TO_FULL_FEATURE));
+    assert_ne!(&header.0[14..16], [0, 0], "the session has a handle");
+    for (key, expected) in [
+        ("TargetPortalGroupTag", "1"),
+        ("HeaderDigest", "CRC32C"),
+        ("DataDigest", "None"),
+        ("MaxConnections", "1"),
+        ("InitialR2T", "Yes"),
+        ("ImmediateData", "No"),
+        ("MaxBurstLength", "16777215"),
+        ("FirstBurstLength", "4096"),
+        ("MaxOutstandingR2T", "1"),
+        ("ErrorRecoveryLevel", "0"),
+        ("DefaultTime2Wait", "2"),
+        ("IFMarker", "No"),
+        ("X-unknown", "NotUnderstood"),
+        ("DataPDUInOrder", "Reject"),
+        ("MaxRecvDataSegmentLength", "262144"),
+    ] {
+        assert_eq!(value(&answers, key), expected, "{key}");
+    }
+}
+
+#[test]
+fn logins_that_cannot_be_are_refused_with_their_reason() {
+    let mut fixture = serve(ram());
+    let refused = |flags: u8, pairs: &[(&str, &str)], edit: fn(&mut Header)| {
+        let mut initiator = connect(&fixture.address);
+        let mut data = Vec::new();
+        pairs.iter().for_each(|(key, value)| text::push(&mut data, key, value));
+        let mut header = Header::new(opcode::LOGIN | 0x40, flags);
+        edit(&mut header);
+        initiator.send(header, &data).unwrap();
+        let (header, _) = initiator.receive().unwrap();
+        assert!(initiator.is_closed());
+        status(&header)
+    };
+    let normal = [NAME, ("TargetName", TARGET)];
+    let other = [NAME, ("TargetName", "iqn.2026-11.localhost.platter:other")];
+    assert_eq!(refused(TO_FULL_FEATURE, &other, |_| {}), 0x0203);
+    assert_eq!(refused(TO_FULL_FEATURE, &[NAME], |_| {}), 0x0207);
+    assert_eq!(refused(TO_FULL_FEATURE, &normal[1..], |_| {}), 0x0207);
+    assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[3] = 1), 0x0205);
+    assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[15] = 7), 0x0206);
+    assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[0] = opcode::TEXT), 0x020b);
+    assert_eq!(refused(flag::FINAL | 1 << 2 | 2, &normal, |_| {}), 0x0200);
+    assert_eq!(refused(flag::FINAL | 2 << 2 | 3, &normal, |_| {}), 0x0200);
+    let kind = [NAME, ("SessionType", "Other")];
+    assert_eq!(refused(TO_FULL_FEATURE, &kind, |_| {}), 0x0209);
+    let events = fixture.stop();
+    assert_eq!(events.len(), 9);
+    assert!(events.iter().any(|event| event.contains("there is no target")), "{events:?}");
+}
+
+#[test]
+fn text_may_come_in_pieces() {
+    let fixture = serve(ram());
+    let mut initiator = connect(&fixture.address);
+    let mut data = Vec::new();
+    [NAME, ("TargetName", TARGET)].iter().for_each(|(key, value)| text::push(&mut data, key, value));
+    let (first, rest) = data.split_at(20);
+    initiator.send(Header::new(opcode::LOGIN | 0x40, flag::CONTINUE | 1 << 2 | 3), first).unwrap();
+    let (header, answer) = initiator.receive().unwrap();
+    assert_eq!((header.flags(), answer.len(), status(&header)), (1 << 2, 0, 0));
+    initiator.send(Header::new(opcode::LOGIN | 0x40, TO_FULL_FEATURE), rest).unwrap();
+    let (header, _) = initiator.receive().unwrap();
+    assert_eq!((header.flags(), status(&header)), (TO_FULL_FEATURE, 0));
+}
+
+#[test]
+fn only_those_with_the_secret_get_in() {
+    const SECRET: &str = "a secret of 96 bits";
+    let mut options = Options::default();
+    options.iscsi.chap = Some(Chap::new("user", SECRET).unwrap());
+    let fixture = serve_with(ram(), &options);
+    // Without authentication, by skipping its stage or by offering none.
+    let normal = [NAME, ("TargetName", TARGET)];
+    let (header, _) = connect(&fixture.address).login(TO_FULL_FEATURE, &normal).unwrap();
+    assert_eq!(status(&header), 0x0201);
+    let none = [NAME, ("TargetName", TARGET), ("AuthMethod", "None")];
+    let (header, _) = connect(&fixture.address).login(FROM_SECURITY, &none).unwrap();
+    assert_eq!(status(&header), 0x0201);
+    for (user, secret, expected) in
+        [("user", SECRET, 0), ("user", "another secret!", 0x0201), ("other", SECRET, 0x0201)]
+    {
+        let mut initiator = connect(&fixture.address);
+        let begin = [NAME, ("TargetName", TARGET), ("AuthMethod", "None,CHAP")];
+        let (header, answers) = initiator.login(FROM_SECURITY, &begin).unwrap();
+        assert_eq!((status(&header), header.flags()), (0, 0), "the stage does not end yet");
+        assert_eq!(value(&answers, "AuthMethod"), "CHAP");
+        let (_, answers) = initiator.login(0, &[("CHAP_A", "7,5")]).unwrap();
+        let identifier: u8 = value(&answers, "CHAP_I").parse().unwrap();
+        let challenge = text::from_binary(value(&answers, "CHAP_C")).unwrap();
+        let response = chap_response(identifier, secret, &challenge);
+        let response = [("CHAP_N", user), ("CHAP_R", &*text::to_hex(&response))];
+        let (header, _) = initiator.login(FROM_SECURITY, &response).unwrap();
+        assert_eq!(status(&header), expected, "{user} {secret}");
+        if expected == 0 {
+            let (header, _) = initiator.login(TO_FULL_FEATURE, &[]).unwrap();
+            assert_eq!((status(&header), header.flags()), (0, TO_FULL_FEATURE));
+        }
+    }
+}
+
+fn chap_response(identifier: u8, secret: &str, challenge: &[u8]) -> [u8; 16] {
+    use md5::{Digest, Md5};
+    Md5::digest([&[identifier], secret.as_bytes(), challenge].concat()).into()
+}
+
+#[test]
+fn discovery_lists_the_targets_with_their_address() {
+    let fixture = serve(ram());
+    let mut initiator = connect(&fixture.address);
+    let pairs = [NAME, ("SessionType", "Discovery")];
+    assert_eq!(status(&initiator.login(TO_FULL_FEATURE, &pairs).unwrap().0), 0);
+    let request = Header::new(opcode::TEXT, flag::FINAL).with(at::CMD_SN, 1).with(at::TRANSFER_TAG, !0);
+    initiator.send(request, b"SendTargets=All\0").unwrap();
+    let (_, data) = initiator.receive().unwrap();
+    let expected = format!("TargetName={TARGET}\0TargetAddress={},1\0", fixture.address);
+    assert_eq!(String::from_utf8(data).unwrap(), expected);
+    initiator.send(Header::new(opcode::LOGOUT | 0x40, flag::FINAL), &[]).unwrap();
+    assert_eq!(initiator.receive().unwrap().0.opcode(), opcode::LOGOUT_RESPONSE);
+    assert!(initiator.is_closed());
+}
+
+#[test]
+fn a_new_session_of_a_port_ends_the_old_one() {
+    let mut fixture = serve(ram());
+    let mut old = attach(&fixture.address, &Terms::default());
+    let mut other = attach(&fixture.address, &Terms { isid: 2, ..Terms::default() });
+    let mut new = attach(&fixture.address, &Terms::default());
+    assert!(old.is_closed());
+    for initiator in [&mut other, &mut new] {
+        assert_eq!(initiator.command(&Cdb::new(&cdb::TEST_UNIT_READY), 0, &[]).unwrap().status, 0);
+    }
+    let header = Header::new(opcode::LOGOUT | 0x40, flag::FINAL).with(at::TASK_TAG, 9);
+    new.send(header, &[]).unwrap();
+    let (answer, _) = new.receive().unwrap();
+    assert_eq!((answer.opcode(), answer.0[2], answer.task_tag()), (opcode::LOGOUT_RESPONSE, 0, 9));
+    assert!(new.is_closed());
+    assert!(fixture.stop().contains(&"disconnected: the initiator logged out".to_owned()));
+}
