@@ -58,7 +58,7 @@ pub struct Options {
     pub tls: Option<crate::tls::Tls>,
     /// Names and authentication of iSCSI targets.
     #[cfg(feature = "iscsi")]
-    pub iscsi: crate::iscsi::IscsiOptions,
+    pub iscsi: IscsiOptions,
     /// Whether a large read of a hole is answered without reading it, if the client understands it.
     pub sparse_reads: bool,
     /// Whether data passes through two more buffers of the server (NBD), as in a server that copies: to measure what
@@ -88,10 +88,28 @@ impl Default for Options {
             #[cfg(feature = "tls")]
             tls: None,
             #[cfg(feature = "iscsi")]
-            iscsi: crate::iscsi::IscsiOptions::default(),
+            iscsi: IscsiOptions::default(),
             sparse_reads: false,
             staged: false,
         }
+    }
+}
+
+/// Names and authentication of iSCSI targets.
+#[cfg(feature = "iscsi")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IscsiOptions {
+    /// What the names of targets begin with; the name of the device follows.
+    pub prefix: String,
+    /// What initiators authenticate themselves with; `None`: they need not.
+    pub chap: Option<crate::chap::Chap>,
+}
+
+#[cfg(feature = "iscsi")]
+impl Default for IscsiOptions {
+    fn default() -> IscsiOptions {
+        // `localhost` is reserved, so no authority gives the same name to another target.
+        IscsiOptions { prefix: "iqn.2026-11.localhost.platter:".to_owned(), chap: None }
     }
 }
 

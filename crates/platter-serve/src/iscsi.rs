@@ -1,7 +1,7 @@
 //! An iSCSI target for each device: any initiator reaches it as a SCSI disk (RFC 7143, SPC-4, SBC-3).
 //!
 //! - [`names`]: the names of targets;
-//! - [`login`], [`chap`]: the login phase as a state machine without I/O;
+//! - [`login`], with [`crate::chap`]: the login phase as a state machine without I/O;
 //! - [`connection`]: a connection's login, and discovery sessions;
 //! - [`unit`]: the logical unit that all sessions share;
 //! - [`session`]: the full feature phase, by one thread for each session.
@@ -9,7 +9,6 @@
 //! A session has one connection and the error recovery level 0: what goes wrong on a connection ends its session, and the
 //! initiator logs in again.
 
-pub mod chap;
 mod connection;
 mod login;
 mod names;
@@ -18,9 +17,7 @@ pub(crate) mod unit;
 
 use crate::error::ServeError;
 use crate::export::{Export, ExportType, Start};
-use crate::served::Served;
 use crate::stream::{Protocol, address, server};
-use platter_block::driver::Geometry;
 
 /// The row of the table of exports.
 pub const TYPE: ExportType = ExportType {
@@ -37,21 +34,6 @@ static PROTOCOL: Protocol = Protocol {
     run: connection::run,
 };
 
-/// Names and authentication of targets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IscsiOptions {
-    /// What the names of targets begin with; the name of the device follows.
-    pub prefix: String,
-    /// What initiators authenticate themselves with; `None`: they need not.
-    pub chap: Option<chap::Chap>,
-}
-
-impl Default for IscsiOptions {
-    fn default() -> IscsiOptions {
-        IscsiOptions { prefix: names::PREFIX.to_owned(), chap: None }
-    }
-}
-
 fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let prefix = &start.options.iscsi.prefix;
     names::check_prefix(prefix)?;
@@ -59,11 +41,4 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         names::target_name(prefix, served.name())?;
     }
     server::start(start, start.options.insecure_plaintext, &PROTOCOL)
-}
-
-/// The geometry of a device as its clients have it.
-fn geometry(served: &Served) -> Geometry {
-    let mut geometry = served.device().geometry();
-    geometry.features.read_only |= served.is_read_only();
-    geometry
 }

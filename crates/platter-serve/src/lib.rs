@@ -11,6 +11,8 @@
 
 pub mod age;
 mod buffers;
+#[cfg(feature = "iscsi")]
+pub mod chap;
 pub mod clients;
 #[cfg(feature = "daemon")]
 pub mod config;

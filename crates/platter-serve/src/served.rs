@@ -7,6 +7,8 @@ use crate::iscsi::unit::SharedUnit;
 use crate::qos::Arbiter;
 use crate::restart::{FirstFlush, Past};
 use crate::sizes::SizeWatch;
+#[cfg(feature = "iscsi")]
+use platter_block::driver::Geometry;
 use platter_disk::device::Device;
 use platter_disk::trace_output::Format;
 use std::path::Path;
@@ -102,10 +104,18 @@ impl Served {
         FirstFlush::new(self.past == Past::Lost || self.past == Past::Unknown && holds())
     }
 
+    /// The geometry of the device as its clients have it.
+    #[cfg(feature = "iscsi")]
+    pub(crate) fn geometry(&self) -> Geometry {
+        let mut geometry = self.device.geometry();
+        geometry.features.read_only |= self.read_only;
+        geometry
+    }
+
     /// The logical unit that its iSCSI initiators share, which is made at first need.
     #[cfg(feature = "iscsi")]
-    pub(crate) fn unit(&self, make: impl FnOnce(&Served) -> Arc<SharedUnit>) -> Arc<SharedUnit> {
-        Arc::clone(self.unit.get_or_init(|| make(self)))
+    pub(crate) fn unit(&self) -> Arc<SharedUnit> {
+        Arc::clone(self.unit.get_or_init(|| SharedUnit::new(&self.name, self.geometry())))
     }
 
     /// Its name.

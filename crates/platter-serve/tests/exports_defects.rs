@@ -11,6 +11,14 @@ mod fuse_way;
 #[allow(dead_code, reason = "the suite of the export uses all of it")]
 #[path = "vhost/guest.rs"]
 mod guest;
+#[cfg(feature = "iscsi")]
+#[allow(dead_code, reason = "the suite of the export uses all of it")]
+#[path = "iscsi/initiator.rs"]
+mod initiator;
+#[cfg(feature = "iscsi")]
+#[allow(unused, reason = "the other tests use all of it")]
+#[path = "exports/iscsi_way.rs"]
+mod iscsi_way;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "exports/nbd_way.rs"]
 mod nbd_way;
@@ -116,6 +124,8 @@ fn what_is_answered_or_closed_too_early_is_found() {
         (ways::NBD, Defect::ExportFlushEarly),
         (ways::NBD, Defect::NbdFuaIgnored),
         (ways::FUSE, Defect::ExportFlushEarly),
+        #[cfg(feature = "iscsi")]
+        (ways::ISCSI, Defect::ExportFlushEarly),
         (ways::FUSE, Defect::SyncWritesVolatile),
         #[cfg(feature = "vhost")]
         (ways::VHOST, Defect::ExportFlushEarly),

@@ -3,12 +3,12 @@
 use crate::cli::{CliError, Context, Exit, Request, exit_now};
 use log::Log;
 use notify::{PidFile, notify};
+use platter_serve::chap::Chap;
 use platter_serve::config::{self, Config, DeviceConfig, ExportConfig};
 use platter_serve::control::Control;
 use platter_serve::daemon::{Daemon, DaemonError};
 use platter_serve::error::ServeError;
 use platter_serve::export::Options;
-use platter_serve::iscsi::chap::Chap;
 use platter_serve::metrics::MetricsServer;
 use platter_serve::restart::Past;
 use platter_serve::tls::{Tls, TlsFiles};

@@ -13,7 +13,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-sim", &[&["platter-block"]]),
     ("platter-remote", &[&["platter-block"]]),
     ("platter", &[PARTS, &["platter-remote", "platter-scsi"]]),
-    ("platter-serve", &[PARTS, &["platter-remote", "platter"]]),
+    ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
     ("platter-kit", &[PARTS]),
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),

@@ -68,8 +68,6 @@ pub mod flag {
 
 /// Reasons of a Reject.
 pub mod reject {
-    /// A digest of the data was wrong.
-    pub const DATA_DIGEST: u8 = 0x02;
     /// The unit breaks the protocol.
     pub const PROTOCOL: u8 = 0x04;
     /// The operation code is not supported.
@@ -90,8 +88,6 @@ pub mod at {
     pub const CMD_SN: usize = 24;
     /// StatSN, of responses.
     pub const STAT_SN: usize = 24;
-    /// ExpStatSN, of requests.
-    pub const EXP_STAT_SN: usize = 28;
     /// ExpCmdSN, of responses.
     pub const EXP_CMD_SN: usize = 28;
     /// MaxCmdSN, of responses.

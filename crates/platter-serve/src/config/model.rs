@@ -3,9 +3,9 @@
 use super::error::{ConfigErrors, Found};
 use super::keys;
 use super::section::{Placed, Section};
-use crate::export::Options;
 #[cfg(feature = "iscsi")]
-use crate::iscsi::chap::Chap;
+use crate::chap::Chap;
+use crate::export::Options;
 use crate::qos::{ClientLimits, DeviceLimits};
 use crate::served::MAX_NAME_BYTES;
 use crate::table;

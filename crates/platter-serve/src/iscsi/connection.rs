@@ -3,7 +3,6 @@
 use super::login::{Agreed, Login, MAX_RECEIVE, MAX_TEXT, Status, Step};
 use super::names;
 use super::session::{Ground, IDLE, Session};
-use super::unit::SharedUnit;
 use crate::events::Event;
 use crate::served::Served;
 use crate::stream::admission::Admission;
@@ -87,7 +86,7 @@ fn begin(
     place.is_client(client.id);
     let admission = Admission::join(&served, &client, socket.fd())
         .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
-    let unit = served.unit(SharedUnit::new);
+    let unit = served.unit();
     let seat = unit.connect(&agreed.port, socket, admission.bell(), wire.until)?;
     let address = local_address(socket);
     let first = wire.unread().to_vec();

@@ -1,7 +1,7 @@
 //! The login phase as a state machine without I/O (RFC 7143, sections 6 and 13).
 
-use super::chap::{Challenge, Chap};
 use super::names::{self, PORTAL_GROUP};
+use crate::chap::{Challenge, Chap};
 use crate::served::{Devices, Served};
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{Header, at, flag, opcode};

@@ -5,9 +5,6 @@ use crate::served::{Devices, Served};
 use platter_remote::iscsi::text;
 use std::sync::Arc;
 
-/// The prefix unless told otherwise. `localhost` is reserved, so no authority gives the same name to another target.
-pub(crate) const PREFIX: &str = "iqn.2026-11.localhost.platter:";
-
 /// Longest iSCSI name in bytes (RFC 7143, section 4.2.7).
 const MAX_BYTES: usize = 223;
 
@@ -15,7 +12,7 @@ const MAX_BYTES: usize = 223;
 pub(super) const PORTAL_GROUP: &str = "1";
 
 /// The name of the target of the device that has none.
-const UNNAMED: &str = "default";
+const UNNAMED: &str = "disk";
 
 /// Whether text may be a part of an iSCSI name, which is compared byte by byte.
 fn is_plain(text: &str) -> bool {
@@ -33,7 +30,7 @@ pub(super) fn check_prefix(prefix: &str) -> Result<(), ServeError> {
     }
     Err(ServeError::usage(format!(
         "{prefix:?} cannot begin the name of an iSCSI target: it is iqn.YYYY-MM.DOMAIN:TEXT with small letters, digits, \
-         '-', '.' and ':', such as {PREFIX:?}"
+         '-', '.' and ':', such as \"iqn.2026-11.localhost.platter:\""
     )))
 }
 
@@ -83,6 +80,8 @@ pub(super) fn send_targets(
 mod tests {
     use super::*;
     use platter_disk::device::Device;
+
+    const PREFIX: &str = "iqn.2026-11.localhost.platter:";
 
     #[test]
     fn devices_are_found_by_the_names_of_their_targets() {

@@ -10,7 +10,7 @@ mod slots;
 mod units;
 mod work;
 
-use super::login::{Agreed, Params};
+use super::login::{Agreed, MAX_RECEIVE, Params};
 use super::unit::Seat;
 use crate::buffers::Buffers;
 use crate::clients::Client;
@@ -27,7 +27,7 @@ use crate::stream::socket::{Mode, Socket};
 use outbox::{Digests, Outbox};
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
-use platter_remote::iscsi::wire::Header;
+use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, opcode, padding};
 use rustix::io::Errno;
 use slots::{Slots, State};
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use units::Incoming;
+use units::{Incoming, Place};
 
 /// After this time without a request, memory for data is returned to the system.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
             shared: ground.shared,
             options,
             address: ground.address,
-            first_flush: ground.served.survivor(),
+            first_flush: ground.served.newcomer(),
             served: ground.served,
             admission: ground.admission,
             channel,
@@ -244,6 +244,83 @@ impl<'a> Session<'a> {
                 return false;
             }
             Err(_) => self.end("the connection failed"),
+        }
+        true
+    }
+
+    /// Takes the units that have arrived, as far as there is room.
+    fn take_units(&mut self) {
+        self.stalled = false;
+        while self.ended.is_none() {
+            let goes_on = match self.incoming.take() {
+                Some(incoming) => self.take_data(incoming),
+                None => self.take_header(),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    /// Takes a header. `false`: it has not arrived completely, or there is no room for its unit.
+    fn take_header(&mut self) -> bool {
+        let Some(first) = self.inbox.unread().first_chunk::<HEADER_BYTES>() else { return false };
+        let header = Header(*first);
+        let digest = if self.params.header_digest { DIGEST_BYTES } else { 0 };
+        let covered = HEADER_BYTES + header.ahs_bytes();
+        let Some(all) = self.inbox.unread().get(..covered + digest) else { return false };
+        if digest > 0 && crc32c::crc32c(&all[..covered]).to_le_bytes() != all[covered..] {
+            self.end("the digest of a header is wrong");
+            return false;
+        }
+        if header.data_bytes() > MAX_RECEIVE as usize {
+            self.end("a data segment is longer than was agreed on");
+            return false;
+        }
+        let full = header.opcode() == opcode::COMMAND && self.slots.is_full();
+        if full || self.outbox.len() > MAX_UNSENT {
+            self.stalled = true;
+            return false;
+        }
+        self.inbox.consume(covered + digest);
+        let place = self.begin_unit(&header);
+        if self.ended.is_none() {
+            self.incoming = Some(Incoming { header, place, filled: 0, sum: 0 });
+        }
+        true
+    }
+
+    /// Takes what has arrived of a unit's data. `false`: it is not complete.
+    fn take_data(&mut self, mut incoming: Incoming) -> bool {
+        let bytes = incoming.header.data_bytes();
+        let arrived = self.inbox.unread().len().min(bytes - incoming.filled);
+        let part = &self.inbox.unread()[..arrived];
+        if self.params.data_digest {
+            incoming.sum = crc32c::crc32c_append(incoming.sum, part);
+        }
+        if let Place::Bytes(all) = &mut incoming.place {
+            all.extend(part);
+        }
+        let rest = incoming.rest(&mut self.slots);
+        let kept = rest.len().min(part.len());
+        self.copies.copy(&mut rest[..kept], &part[..kept]);
+        self.inbox.consume(arrived);
+        incoming.filled += arrived;
+        let digest = if self.params.data_digest && bytes > 0 { DIGEST_BYTES } else { 0 };
+        let pad = padding(bytes);
+        if incoming.filled < bytes || self.inbox.unread().len() < pad + digest {
+            self.incoming = Some(incoming);
+            return false;
+        }
+        let tail = &self.inbox.unread()[..pad + digest];
+        let right =
+            digest == 0 || crc32c::crc32c_append(incoming.sum, &tail[..pad]).to_le_bytes() == tail[pad..];
+        self.inbox.consume(pad + digest);
+        if right {
+            self.complete_unit(incoming.header, incoming.place);
+        } else {
+            // Without error recovery within a session, there is no way to ask for it again.
+            self.end("the digest of data is wrong");
         }
         true
     }

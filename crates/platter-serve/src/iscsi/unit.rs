@@ -1,7 +1,7 @@
 //! The logical unit of a device, which all sessions of the server share.
 
-use crate::served::Served;
 use crate::stream::socket::Socket;
+use platter_block::driver::Geometry;
 use platter_block::lane::Bell;
 use platter_scsi::target::{Nexus, Target};
 use platter_scsi::unit::{Identity, Unit};
@@ -20,14 +20,13 @@ pub(crate) struct SharedUnit {
 }
 
 impl SharedUnit {
-    pub(crate) fn new(served: &Served) -> Arc<SharedUnit> {
+    pub(crate) fn new(serial: &str, geometry: Geometry) -> Arc<SharedUnit> {
         let identity = Identity {
             vendor: "PLATTER".to_owned(),
             product: "BLOCK DEVICE".to_owned(),
             revision: env!("CARGO_PKG_VERSION").to_owned(),
-            serial: served.name().to_owned(),
+            serial: serial.to_owned(),
         };
-        let geometry = super::geometry(served);
         let unit = Unit::new(identity, geometry).with_max_transfer(MAX_TRANSFER);
         Arc::new(SharedUnit {
             target: Mutex::new(Target::new(unit)),

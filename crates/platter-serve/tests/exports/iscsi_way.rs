@@ -6,7 +6,6 @@ use platter_disk::device::Device;
 use platter_scsi::cdb::{self, Cdb, Command};
 use platter_scsi::page;
 use platter_serve::export::Options;
-use platter_serve::restart::Past;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
 use std::io;
@@ -24,7 +23,7 @@ pub(crate) struct IscsiWay {
 impl IscsiWay {
     pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap().after(Past::Clean)).unwrap();
+        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
         let address = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
         Some(Box::new(IscsiWay { server: Some(server), address, clients: AtomicU8::new(0) }))
     }

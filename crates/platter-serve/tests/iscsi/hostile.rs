@@ -34,7 +34,8 @@ fn the_silent_and_the_incomprehensible_are_disconnected() {
 fn units_that_break_the_protocol_end_the_session() {
     let mut fixture = serve(ram());
     let terms = Terms { initial_r2t: true, immediate: false, ..Terms::default() };
-    let cases: [(&str, fn(&mut Header), usize); 4] = [
+    type Edit = fn(&mut Header);
+    let cases: [(&str, Edit, usize); 4] = [
         ("immediate data", |_| {}, 512),
         ("unsolicited data", |header| header.0[1] &= !flag::FINAL, 0),
         ("a long segment", |header| header.0[5..8].fill(0xff), 0),

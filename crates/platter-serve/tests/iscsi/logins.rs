@@ -6,8 +6,8 @@ use platter_disk::device::Device;
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{Header, at, flag, opcode};
 use platter_scsi::cdb::{self, Cdb};
+use platter_serve::chap::Chap;
 use platter_serve::export::Options;
-use platter_serve::iscsi::chap::Chap;
 
 /// Flags of a request that ends the security stage and moves to the operational one, and of one that ends that.
 const FROM_SECURITY: u8 = flag::FINAL | 1;

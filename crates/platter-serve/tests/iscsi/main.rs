@@ -10,7 +10,6 @@ mod peers;
 
 use platter_disk::device::Device;
 use platter_serve::export::Options;
-use platter_serve::restart::Past;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
 use std::sync::{Arc, Mutex};
@@ -34,7 +33,7 @@ fn serve_with(device: Device, options: &Options) -> Fixture {
     server.set_log(Arc::new(move |event| {
         log.lock().unwrap().push(format!("{}: {}", event.name(), event.why().unwrap_or_default()));
     }));
-    server.devices().add(Served::new("disk", device).unwrap().after(Past::Clean)).unwrap();
+    server.devices().add(Served::new("disk", device).unwrap()).unwrap();
     let address = server.start("iscsi", "127.0.0.1:0", options).unwrap();
     Fixture { server: Some(server), address, events }
 }

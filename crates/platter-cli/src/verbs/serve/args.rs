@@ -2,7 +2,7 @@
 
 use crate::cli::{Force, Size, Time, spec_arg};
 use clap::{Args, ValueEnum};
-use platter_serve::iscsi::IscsiOptions;
+use platter_serve::export::IscsiOptions;
 use std::path::PathBuf;
 
 /// The format of the log.

@@ -61,12 +61,12 @@ impl Chap {
     }
 
     /// The algorithm of a list that is used.
-    pub(super) fn choose(&self, algorithms: &str) -> Option<&'static str> {
+    pub(crate) fn choose(&self, algorithms: &str) -> Option<&'static str> {
         algorithms.split(',').any(|one| one == MD5).then_some(MD5)
     }
 
     /// Whether this is the answer to the challenge.
-    pub(super) fn accepts(&self, challenge: &Challenge, user: &str, response: &str) -> bool {
+    pub(crate) fn accepts(&self, challenge: &Challenge, user: &str, response: &str) -> bool {
         let Some(response) = text::from_binary(response) else { return false };
         let expected = challenge.answer(&self.secret);
         // Without an early end, so that the time tells nothing of the first wrong byte.
@@ -76,14 +76,14 @@ impl Chap {
 }
 
 /// A challenge.
-pub(super) struct Challenge {
+pub(crate) struct Challenge {
     identifier: u8,
     bytes: [u8; CHALLENGE_BYTES],
 }
 
 impl Challenge {
     /// A random one.
-    pub(super) fn new() -> io::Result<Challenge> {
+    pub(crate) fn new() -> io::Result<Challenge> {
         let mut bytes = [0; CHALLENGE_BYTES + 1];
         let mut filled = 0;
         while filled < bytes.len() {
@@ -94,16 +94,16 @@ impl Challenge {
         Ok(challenge)
     }
 
-    pub(super) fn identifier(&self) -> u8 {
+    pub(crate) fn identifier(&self) -> u8 {
         self.identifier
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// What an initiator with this secret answers.
-    pub(super) fn answer(&self, secret: &str) -> [u8; 16] {
+    pub(crate) fn answer(&self, secret: &str) -> [u8; 16] {
         let mut hash = Md5::new();
         hash.update([self.identifier]);
         hash.update(secret.as_bytes());
