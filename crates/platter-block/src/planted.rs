@@ -57,6 +57,8 @@ planted! {
     MembersMissing "members-missing" "an array is assembled although members are missing"
     /// A line of `mountinfo` may end after its dash.
     MountFields "mount-fields" "a line may end after its dash"
+    /// The stages of an iSCSI login may be passed without the secret.
+    IscsiStage "iscsi-stage" "a login needs no authentication to go on"
     /// The length of a string in the data of an NBD option may reach past the data.
     NbdString "nbd-string" "the length of a string may reach past the data of its option"
     /// The end of an NBD request may lie beyond 2^64.

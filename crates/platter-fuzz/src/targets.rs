@@ -5,6 +5,7 @@ mod blocks;
 mod config;
 mod control;
 mod disksim;
+mod iscsi_login;
 mod locks;
 mod map_file;
 mod md;
@@ -54,6 +55,7 @@ pub static ALL: &[Target] = &[
     nbd_reply::TARGET,
     vhost_request::TARGET,
     vhost_message::TARGET,
+    iscsi_login::TARGET,
     scsi_command::TARGET,
     scsi_data::TARGET,
 ];

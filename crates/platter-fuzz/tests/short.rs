@@ -69,6 +69,7 @@ formats! {
     nbd_replies "nbd-reply"
     requests_of_guests "vhost-request"
     messages_of_front_ends "vhost-message"
+    logins_of_iscsi "iscsi-login"
     commands_of_scsi "scsi-command"
     data_of_scsi_devices "scsi-data"
 }

@@ -10,7 +10,7 @@
 //! initiator logs in again.
 
 mod connection;
-mod login;
+pub mod login;
 mod names;
 mod session;
 pub(crate) mod unit;

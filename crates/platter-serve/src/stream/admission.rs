@@ -59,6 +59,7 @@ impl Admission {
     }
 
     /// Ends a sleep that waits for it.
+    #[cfg(feature = "iscsi")]
     pub(crate) fn bell(&self) -> Arc<dyn Bell> {
         Arc::clone(&self.wake) as Arc<dyn Bell>
     }
