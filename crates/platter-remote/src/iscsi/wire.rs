@@ -70,6 +70,8 @@ pub mod flag {
 pub mod reject {
     /// The unit breaks the protocol.
     pub const PROTOCOL: u8 = 0x04;
+    /// There are too many commands for another immediate one.
+    pub const TOO_MANY_IMMEDIATE: u8 = 0x06;
     /// The operation code is not supported.
     pub const NOT_SUPPORTED: u8 = 0x05;
 }

@@ -27,7 +27,7 @@ use crate::stream::socket::{Mode, Socket};
 use outbox::{Digests, Outbox};
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
-use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, opcode, padding};
+use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, padding};
 use rustix::io::Errno;
 use slots::{Slots, State};
 use std::collections::VecDeque;
@@ -43,8 +43,9 @@ pub(super) const IDLE: Duration = Duration::from_secs(1);
 /// How often something is received after the server was told to stop: enough for what a socket can hold.
 const LAST_ROUNDS: u32 = 64;
 
-/// Most units that wait to be sent before no more are taken.
+/// Most units that wait to be sent before no more are taken, and most bytes in them that are not data of the medium.
 const MAX_UNSENT: usize = 4096;
+const MAX_UNSENT_BYTES: usize = 1 << 20;
 
 /// The parts of a session that exist before it.
 pub(super) struct Ground<'a> {
@@ -176,7 +177,7 @@ impl<'a> Session<'a> {
             }
             self.client.counts.in_flight.store(self.slots.open() as u64, Ordering::Relaxed);
             self.client.counts.copied_bytes.store(self.copies.bytes(), Ordering::Relaxed);
-            if self.stalled && self.outbox.is_empty() {
+            if self.stalled && !self.is_full() {
                 continue;
             }
             let works = self.channel.outstanding() > 0 || !self.arrived.is_empty() || self.waiting > 0;
@@ -277,8 +278,7 @@ impl<'a> Session<'a> {
             self.end("a data segment is longer than was agreed on");
             return false;
         }
-        let full = header.opcode() == opcode::COMMAND && self.slots.is_full();
-        if full || self.outbox.len() > MAX_UNSENT {
+        if self.is_full() {
             self.stalled = true;
             return false;
         }
@@ -288,6 +288,11 @@ impl<'a> Session<'a> {
             self.incoming = Some(Incoming { header, place, filled: 0, sum: 0 });
         }
         true
+    }
+
+    /// Whether nothing is taken until more has been sent: responses wait in all slots, or in too much memory.
+    fn is_full(&self) -> bool {
+        self.slots.is_full() || self.outbox.len() > MAX_UNSENT || self.outbox.held_bytes() > MAX_UNSENT_BYTES
     }
 
     /// Takes what has arrived of a unit's data. `false`: it is not complete.

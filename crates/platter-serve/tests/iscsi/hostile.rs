@@ -97,6 +97,42 @@ fn commands_outside_the_window_are_ignored() {
 }
 
 #[test]
+fn immediate_commands_are_bounded_too() {
+    let mut options = Options::default();
+    options.depth = 4;
+    let fixture = serve_with(ram(), &options);
+    let mut initiator = attach(&fixture.address, &Terms { immediate: false, ..Terms::default() });
+    // Writes that never get their data.
+    for number in 0..6 {
+        let cdb = Cdb::new(&cdb::WRITE_10).with("TRANSFER LENGTH", 1);
+        let mut header = initiator.header(cdb.bytes(), 512, true);
+        header.0[0] |= 0x40;
+        initiator.cmd_sn -= 1;
+        initiator.send(header, &[]).unwrap();
+        let (answer, _) = initiator.receive().unwrap();
+        let expected = if number < 4 { (opcode::R2T, 0) } else { (opcode::REJECT, 6) };
+        assert_eq!((answer.opcode(), answer.0[2]), expected, "command {number}");
+    }
+    let tag = initiator.manage(5, 0);
+    assert_eq!(initiator.managed(tag), 0);
+    let ready = Cdb::new(&cdb::TEST_UNIT_READY);
+    assert_eq!(initiator.command(&ready, 0, &[]).unwrap().why(), (6, (0x29, 3)));
+}
+
+#[test]
+fn pings_whose_answers_are_not_read_take_bounded_memory() {
+    let mut fixture = serve(ram());
+    let mut initiator = attach(&fixture.address, &Terms::default());
+    initiator.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    let ping = Header::new(opcode::NOP_OUT | 0x40, flag::FINAL).with(at::TASK_TAG, 1);
+    // The server takes some, and then no more: sending comes to an end.
+    let taken = (0..2000).take_while(|_| initiator.send(ping, &vec![0; 64 << 10]).is_ok()).count();
+    assert!(taken < 2000, "{taken} pings of 64 KiB");
+    drop(initiator);
+    fixture.stop();
+}
+
+#[test]
 fn what_is_not_known_is_rejected() {
     let fixture = serve(ram());
     let mut initiator = attach(&fixture.address, &Terms::default());
@@ -109,7 +145,7 @@ fn what_is_not_known_is_rejected() {
 
 /// Random units after a login, and initiators that go away in the middle of them. The server serves on.
 #[test]
-fn noise_harms_nobody_else() {
+fn noise_ends_only_its_own_session() {
     let mut fixture = serve(ram());
     let mut good = attach(&fixture.address, &Terms { isid: 99, ..Terms::default() });
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);

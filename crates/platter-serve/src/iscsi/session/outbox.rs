@@ -19,6 +19,12 @@ pub(super) enum Body {
     Slot(u16, Range<u32>),
 }
 
+impl Body {
+    fn own_bytes(&self) -> usize {
+        if let Body::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
 struct Unit {
     head: [u8; HEADER_BYTES + DIGEST_BYTES],
     head_bytes: u8,
@@ -71,11 +77,17 @@ pub(super) struct Outbox {
     queue: VecDeque<Unit>,
     /// Bytes of the first unit that are sent.
     sent: usize,
+    /// Bytes of the units that are not data of a slot.
+    held: usize,
 }
 
 impl Outbox {
     pub(super) fn len(&self) -> usize {
         self.queue.len()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -108,6 +120,7 @@ impl Outbox {
             tail[pad..pad + DIGEST_BYTES].copy_from_slice(&sum.to_le_bytes());
             tail_bytes += DIGEST_BYTES;
         }
+        self.held += data.own_bytes();
         self.queue.push_back(Unit {
             head,
             head_bytes: head_bytes as u8,
@@ -132,7 +145,9 @@ impl Outbox {
                 && self.sent >= first.bytes()
             {
                 self.sent -= first.bytes();
-                if let Some(slot) = self.queue.pop_front().and_then(|unit| unit.frees) {
+                let Some(unit) = self.queue.pop_front() else { break };
+                self.held -= unit.body.own_bytes();
+                if let Some(slot) = unit.frees {
                     sent(slots, slot);
                 }
             }

@@ -24,6 +24,10 @@ const NO_TASK: u8 = 1;
 const NO_UNIT: u8 = 2;
 const NO_REASSIGNMENT: u8 = 4;
 const NOT_SUPPORTED: u8 = 5;
+const REJECTED: u8 = 255;
+
+/// Most functions of a session that wait for commands to end.
+const MAX_FUNCTIONS: usize = 64;
 
 /// WRITE ERROR - NOT ENOUGH UNSOLICITED DATA, which RFC 7143, 11.4.7.2 calls an incorrect amount of data.
 const INCORRECT_AMOUNT: Failure = Failure::new(Key::ABORTED_COMMAND, 0x0c, 0x0d);
@@ -34,6 +38,13 @@ const MAX_TEXT: usize = 8 << 10;
 impl Session<'_> {
     /// Begins a unit whose header has arrived; returns where its data goes.
     pub(super) fn begin_unit(&mut self, header: &Header) -> Place {
+        if header.opcode() == opcode::COMMAND
+            && header.is_immediate()
+            && self.slots.open() >= self.window as usize
+        {
+            self.reject(header, reject::TOO_MANY_IMMEDIATE);
+            return Place::Ignored;
+        }
         let numbered = !matches!(header.opcode(), opcode::DATA_OUT);
         if numbered && !header.is_immediate() && !self.is_next(header) {
             return Place::Ignored;
@@ -251,6 +262,9 @@ impl Session<'_> {
         let of_unit = matches!(function, ABORT_TASK_SET | CLEAR_TASK_SET | LOGICAL_UNIT_RESET);
         if of_unit && header.lun() != 0 {
             return self.managed(header.task_tag(), NO_UNIT);
+        }
+        if self.functions.len() >= MAX_FUNCTIONS {
+            return self.managed(header.task_tag(), REJECTED);
         }
         let asked = match function {
             ABORT_TASK => match self.slots.find(header.get(at::REFERENCED_TAG)) {
