@@ -43,6 +43,7 @@ const NEEDS: [(&str, &str); 8] = [
     ("--ublk", "a driver of the kernel, and its rights"),
     ("--fuse", "a mount; the tests of the FUSE export do it"),
     ("--vhost-user-blk", "a virtual machine; the tests of the export have a front end"),
+    ("--iscsi", "an initiator; the tests of the export have one"),
     ("//storage", "a server on another machine"),
     ("--config", "the configuration, which has tests of its own"),
 ];

@@ -177,7 +177,8 @@ impl<'a> Session<'a> {
             }
             self.client.counts.in_flight.store(self.slots.open() as u64, Ordering::Relaxed);
             self.client.counts.copied_bytes.store(self.copies.bytes(), Ordering::Relaxed);
-            if self.stalled && !self.is_full() {
+            // A command that was let go on may have failed before it reached the device.
+            if self.stalled && !self.is_full() || !self.done.is_empty() {
                 continue;
             }
             let works = self.channel.outstanding() > 0 || !self.arrived.is_empty() || self.waiting > 0;

@@ -214,14 +214,18 @@ impl Session<'_> {
         self.done.push(bio);
     }
 
+    /// Finishes all bios that are complete, also those that fail before they are submitted meanwhile.
     pub(super) fn finish_all(&mut self) {
-        let mut done = std::mem::take(&mut self.done);
-        for bio in done.drain(..) {
-            self.finish(bio);
+        while !self.done.is_empty() {
+            let mut done = std::mem::take(&mut self.done);
+            for bio in done.drain(..) {
+                self.finish(bio);
+            }
+            if self.done.is_empty() {
+                self.done = done;
+                return;
+            }
         }
-        // What was failed meanwhile is finished in the next round.
-        done.append(&mut self.done);
-        self.done = done;
     }
 
     fn finish(&mut self, mut bio: Bio) {
