@@ -81,7 +81,7 @@ fn an_error_names_place_value_and_range() {
     one("devices = 3", "line 1, column 11: devices is 3; expected tables by name");
     one(
         "[exports.x]\nkind = \"nbt\"\naddress = \"a\"",
-        "line 2, column 8: kind is \"nbt\"; there are nbd, fuse, ublk, vhost-user-blk",
+        "line 2, column 8: kind is \"nbt\"; there are nbd, fuse, ublk, vhost-user-blk, iscsi",
     );
     one(
         "[devices.a]\nspec = \"ram(1M)\"\nlimits = { weight = 3 }",
