@@ -64,6 +64,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/pool/backing.rs", "mapped memory"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
+    ("crates/platter-disk/src/sync_io/commands.rs", "segments over borrowed memory"),
     ("crates/platter-engines/src/dsw/vfs.rs", "methods of a file system that SQLite calls"),
     ("crates/platter-engines/src/fixed_random.rs", "the C library's random numbers, replaced"),
     ("crates/platter-engines/src/registered.rs", "a file system registered with SQLite"),
