@@ -32,6 +32,7 @@ fn to_text(decoded: Decoded<'_>, terminal: Terminal) -> String {
     for (name, value) in decoded.fields() {
         let (value, hex) = match value {
             Value::Number(value) => (value.to_string(), format!("{value:02x}h")),
+            Value::Wide(value) => (value.to_string(), format!("{value:02x}h")),
             Value::Text(text) => (text, String::new()),
             Value::Bytes(bytes) => (String::new(), hex::print(bytes)),
         };
@@ -49,6 +50,8 @@ fn to_text(decoded: Decoded<'_>, terminal: Terminal) -> String {
 pub(super) fn to_json(decoded: Decoded<'_>) -> Json {
     let value = |value| match value {
         Value::Number(value) => json!(value),
+        // Text where JSON has no number for it.
+        Value::Wide(value) => u64::try_from(value).map_or_else(|_| json!(value.to_string()), |value| json!(value)),
         Value::Text(text) => json!(text),
         Value::Bytes(bytes) => json!(hex::print(bytes)),
     };
