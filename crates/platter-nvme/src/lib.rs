@@ -24,6 +24,7 @@ extern crate std;
 pub use platter_protocol::{layout, step, structure};
 
 pub mod command;
+pub mod controller;
 
 pub mod data;
 pub mod identify;
