@@ -260,7 +260,7 @@ impl State {
                         at = end;
                     }
                 }
-                Op::Flush => {}
+                Op::Flush | Op::Command => {}
             }
         }
         let result = result.unwrap_or(held.len as i64);
