@@ -230,6 +230,18 @@ static LBA_FORMAT: Structure = Structure {
     items: None,
 };
 
+/// Bytes of a logical block as it is transferred, given the data of Identify Namespace: with its metadata if that travels with
+/// the data. `None`: the data is cut off, or has no such format.
+pub fn block_len(namespace: &[u8]) -> Option<u64> {
+    let decoded = NAMESPACE.decode(namespace);
+    let flbas = decoded.get("flbas")?;
+    // Bits 0 to 3 and 5 to 6 are the format, bit 4 says that the metadata is at the end of each block.
+    let format = decoded.items().get((flbas & 0xf | (flbas >> 5 & 3) << 4) as usize).copied()?;
+    let block = 1u64.checked_shl(format.get("lbads")? as u32)?;
+    let metadata = if flbas & 1 << 4 != 0 { format.get("ms")? } else { 0 };
+    Some(block + metadata)
+}
+
 /// I/O Command Set Independent Identify Namespace data structure (CNS 08h).
 pub static INDEPENDENT_NAMESPACE: Structure = Structure {
     name: "I/O Command Set Independent Identify Namespace data structure",

@@ -148,3 +148,17 @@ fn the_structures_of_the_command_set_have_their_limits() {
     let namespace = identify::NVM_NAMESPACE.decode(include_bytes!("data/qemu-cs-ns.bin"));
     assert_eq!((namespace.items().len(), namespace.get("stcrs")), (64, Some(0)));
 }
+
+#[test]
+fn the_length_of_a_block_follows_from_the_format() {
+    let mut namespace = include_bytes!("data/qemu-id-ns.bin").to_vec();
+    assert_eq!(identify::block_len(&namespace), Some(512));
+    // FLBAS: the last of eight formats has blocks of 4096 bytes with 64 of metadata.
+    namespace[26] = 7;
+    assert_eq!(identify::block_len(&namespace), Some(4096));
+    namespace[26] = 7 | 1 << 4;
+    assert_eq!(identify::block_len(&namespace), Some(4160));
+    namespace[26] = 8;
+    assert_eq!(identify::block_len(&namespace), None);
+    assert_eq!(identify::block_len(&namespace[..100]), None);
+}
