@@ -230,16 +230,30 @@ static LBA_FORMAT: Structure = Structure {
     items: None,
 };
 
-/// Bytes of a logical block as it is transferred, given the data of Identify Namespace: with its metadata if that travels with
-/// the data. `None`: the data is cut off, or has no such format.
-pub fn block_len(namespace: &[u8]) -> Option<u64> {
+/// The format of a namespace's blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// Bytes of data of a block.
+    pub data: u64,
+    /// Bytes of its metadata.
+    pub metadata: u64,
+    /// The metadata is at the end of each block, not in memory of its own.
+    pub is_extended: bool,
+}
+
+/// The format of the blocks, given the data of Identify Namespace. `None`: the data is cut off, or names no such format.
+pub fn format(namespace: &[u8]) -> Option<Format> {
     let decoded = NAMESPACE.decode(namespace);
     let flbas = decoded.get("flbas")?;
     // Bits 0 to 3 and 5 to 6 are the format, bit 4 says that the metadata is at the end of each block.
     let format = decoded.items().get((flbas & 0xf | (flbas >> 5 & 3) << 4) as usize).copied()?;
-    let block = 1u64.checked_shl(format.get("lbads")? as u32)?;
-    let metadata = if flbas & 1 << 4 != 0 { format.get("ms")? } else { 0 };
-    Some(block + metadata)
+    let data = 1u64.checked_shl(format.get("lbads")? as u32)?;
+    Some(Format { data, metadata: format.get("ms")?, is_extended: flbas & 1 << 4 != 0 })
+}
+
+/// Bytes of a block as it is transferred: with its metadata if that is at the end of each block.
+pub fn block_len(namespace: &[u8]) -> Option<u64> {
+    format(namespace).map(|format| format.data + if format.is_extended { format.metadata } else { 0 })
 }
 
 /// I/O Command Set Independent Identify Namespace data structure (CNS 08h).

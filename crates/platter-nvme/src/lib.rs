@@ -29,4 +29,5 @@ pub mod controller;
 pub mod data;
 pub mod identify;
 pub mod log;
+mod queued;
 pub mod status;

@@ -5,6 +5,7 @@ mod ioctl;
 use platter_block::command::{CommandSet, MAX_BYTES, Outcome};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,9 +34,13 @@ impl Node {
     /// may not administer the system.
     ///
     /// # Errors
-    /// Those of opening the file, and `NotFound` to `PermissionDenied` of the kernel; that it is no NVMe device is seen by the
-    /// first command, which ends with `ENOTTY`.
+    /// Those of opening the file, and `InvalidInput` for a partition, as commands would reach all of its namespace. That a file
+    /// is no NVMe device is seen by the first command, which ends with `ENOTTY`.
     pub fn open(path: &Path, write: bool) -> io::Result<Node> {
+        if is_partition(path)? {
+            let why = "a partition; commands reach all of its namespace, so name that";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
         let file = File::options().read(true).write(write).open(path)?;
         Ok(Node { file })
     }
@@ -117,6 +122,16 @@ fn check(opcode: u8, data: &Data<'_>) -> io::Result<()> {
         return wrong(format!("{len} bytes of data; a command has 1 to {MAX_DATA}, or none"));
     }
     Ok(())
+}
+
+/// Whether a node is a block device that the kernel lists as a partition.
+fn is_partition(path: &Path) -> io::Result<bool> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.file_type().is_block_device() {
+        return Ok(false);
+    }
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    Ok(Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists())
 }
 
 #[cfg(test)]

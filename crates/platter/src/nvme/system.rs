@@ -63,7 +63,7 @@ impl SystemNode {
     /// Opens a node, for commands that change something only if `write` is set.
     ///
     /// # Errors
-    /// Those of opening the file.
+    /// Those of opening the file, and `InvalidInput` for a partition, as commands would reach all of its namespace.
     pub fn open(path: &Path, write: bool) -> io::Result<SystemNode> {
         Ok(SystemNode { node: Node::open(path, write)?, block: OnceLock::new() })
     }
