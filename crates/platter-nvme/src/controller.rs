@@ -37,6 +37,9 @@ const NSID: u64 = 1;
 /// The namespace identifier that means all of them.
 const ALL_NAMESPACES: u64 = 0xffff_ffff;
 
+/// Asynchronous Event Requests that may wait at the same time.
+const MAX_EVENT_REQUESTS: u8 = 4;
+
 /// The names under which a controller presents itself. Text is cut off where the field ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {

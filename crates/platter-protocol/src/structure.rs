@@ -185,13 +185,6 @@ impl Built {
         self
     }
 
-    /// Appends bytes.
-    #[must_use]
-    pub fn followed_by(mut self, bytes: &[u8]) -> Built {
-        self.bytes.extend(bytes);
-        self
-    }
-
     /// The bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -88,7 +88,7 @@ fn a_device_answers_commands() {
         &["nvme", "log", "02", "--bytes", "6", "--on", "ram(1M)"],
         &["--bytes 6: not a multiple of 4"],
     );
-    fails_saying(2, &["nvme", "id"], &["--on <SPEC>"]);
+    fails_saying(2, &["nvme", "id"], &["<DEVICE>"]);
 }
 
 /// What `--hex` prints is read back as the same structure.

@@ -1,8 +1,8 @@
 //! Admin commands.
 
 use super::{
-    ALL_NAMESPACES, Action, Controller, Failure, Handler, NSID, Plan, Response, Step, features, field,
-    health, invalid, one_namespace, pages,
+    ALL_NAMESPACES, Action, Controller, Failure, Handler, MAX_EVENT_REQUESTS, NSID, Plan, Response, Step,
+    features, field, health, invalid, one_namespace, pages,
 };
 use crate::command::{self, Command, Entry};
 use crate::identify::{self, cns};
@@ -22,9 +22,6 @@ pub(super) const HANDLERS: &[(&Command, Handler)] = &[
 
 /// Operation code of Format NVM.
 pub(super) const FORMAT: u8 = 0x80;
-
-/// Asynchronous Event Requests that may wait at the same time.
-pub(super) const MAX_EVENT_REQUESTS: u8 = 4;
 
 /// Most bytes of one Get Log Page: the longest page.
 const MAX_LOG: u64 = 64 << 10;

@@ -1,6 +1,6 @@
 //! What the controller returns about itself: data of Identify, log pages.
 
-use super::{Controller, NSID, PAGE, health, io};
+use super::{Controller, MAX_EVENT_REQUESTS, NSID, PAGE, health, io};
 use crate::command::{Effect, Queue, TABLE};
 use crate::identify;
 use crate::log::{self, lid};
@@ -34,7 +34,7 @@ pub(super) fn controller(of: &Controller) -> Vec<u8> {
         .with("cntrltype", 1)
         .with("oacs", bit(geometry.limits.write_zeroes, 1))
         .with("acl", 3)
-        .with("aerl", super::admin::MAX_EVENT_REQUESTS as u64 - 1)
+        .with("aerl", u64::from(MAX_EVENT_REQUESTS) - 1)
         // One slot of firmware, which is read-only.
         .with("frmw", 0b11)
         // The log page of commands, and offsets in log pages.

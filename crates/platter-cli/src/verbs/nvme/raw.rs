@@ -113,7 +113,8 @@ impl Raw {
                 "data_in": printed.then(|| hex::print(&response.data_in)),
             }))?;
         } else {
-            if response.result != 0 {
+            // The value of a feature is the result, also where it is 0.
+            if response.result != 0 || entry.command().name == "Get Features" {
                 context.note(&format!("result {} ({:#x})", response.result, response.result));
             }
             if printed {
