@@ -18,10 +18,13 @@ mod check;
 mod completions;
 mod copy;
 mod ctl;
+mod decoded;
+mod hex;
 mod info;
 mod list;
 mod man;
 mod map;
+mod nvme;
 mod raid;
 mod readahead;
 mod repro;
@@ -50,6 +53,9 @@ pub(crate) enum Verb {
     List(list::List),
     /// Show which ranges of a device hold data, and which are holes
     Map(map::Map),
+    /// Send NVMe commands to devices; decode commands, completions, identify data and log pages
+    #[command(subcommand)]
+    Nvme(nvme::Nvme),
     /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
@@ -88,6 +94,7 @@ impl Verb {
             Verb::Info(info) => info.run(context),
             Verb::List(list) => list.run(context),
             Verb::Map(map) => map.run(context),
+            Verb::Nvme(nvme) => nvme.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
             Verb::Serve(serve) => serve.run(context),

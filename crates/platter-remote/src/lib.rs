@@ -2,9 +2,12 @@
 //!
 //! - [`nbd`]: the Network Block Device protocol;
 //! - [`iscsi`]: the units and the text of the iSCSI protocol;
+//! - `nvme`: commands to the system's NVMe devices (feature `nvme`);
 //! - `control`: the control socket of a server (feature `control`).
 
 #[cfg(feature = "control")]
 pub mod control;
 pub mod iscsi;
 pub mod nbd;
+#[cfg(feature = "nvme")]
+pub mod nvme;

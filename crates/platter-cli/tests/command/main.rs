@@ -14,6 +14,7 @@ mod info;
 mod killed;
 mod list;
 mod map;
+mod nvme;
 mod run;
 mod scsi;
 mod served;

@@ -29,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "crates/platter-remote/src/nbd/client/channel/transmit.rs",
         "headers of requests in system calls on sockets",
     ),
+    ("crates/platter-remote/src/nvme/ioctl.rs", "ioctls without a safe wrapper, which name memory"),
     ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
     (
         "crates/platter-serve/src/ublk/control_ring.rs",
