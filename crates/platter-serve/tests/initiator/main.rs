@@ -1,0 +1,19 @@
+//! The contract of devices, over the iSCSI initiator and the export of this crate: what is written arrives whichever way it is
+//! called. libiscsi speaks the protocol of the initiator; without it every test is skipped.
+
+#![cfg(feature = "iscsi")]
+
+#[path = "../../../platter-disk/tests/device/callers.rs"]
+mod callers;
+mod kinds;
+#[path = "../../../platter-disk/tests/device/memory.rs"]
+mod memory;
+// The rig is shared with other suites, which use more of it.
+#[allow(unused, reason = "the other tests use all of it")]
+#[path = "../../../platter-disk/tests/device/rig.rs"]
+mod rig;
+
+#[path = "../../../platter-disk/tests/device/concurrency.rs"]
+mod concurrency;
+#[path = "../../../platter-disk/tests/device/data.rs"]
+mod data;
