@@ -15,6 +15,9 @@ use tempfile::NamedTempFile;
 
 pub(crate) const SIZE: u64 = 1 << 20;
 
+/// The name of the target of a server with a device `disk`.
+pub(crate) const TARGET: &str = "iqn.2026-11.localhost.platter:disk";
+
 /// `none` and every elevator of the table.
 pub(crate) fn elevators() -> Vec<&'static str> {
     platter_disk::elevators::register_table(platter_elevators::TABLE);
@@ -37,7 +40,11 @@ impl Serving {
 
     /// Opens its device; `None`, after saying so, where libiscsi is not installed. Without an elevator each lane has a session.
     pub(crate) fn open(&self, elevator: &str, options: IscsiOptions) -> Option<Device> {
-        connect(&format!("iscsi://{}/iqn.2026-11.localhost.platter:disk/0", self.address), elevator, options)
+        connect(&format!("iscsi://{}/{TARGET}/0", self.address), elevator, options)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
     }
 }
 

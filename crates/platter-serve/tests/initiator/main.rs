@@ -3,15 +3,18 @@
 
 #![cfg(feature = "iscsi")]
 
+mod between;
 #[path = "../../../platter-disk/tests/device/callers.rs"]
 mod callers;
 mod kinds;
+mod life;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
 // The rig is shared with other suites, which use more of it.
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;
+mod tgt;
 
 #[path = "../../../platter-disk/tests/device/concurrency.rs"]
 mod concurrency;

@@ -246,6 +246,17 @@ impl Session {
         text(unsafe { (self.library.error)(self.context.as_ptr()) }).replace('\n', " ")
     }
 
+    /// Why the connection was lost. The library tells nothing of a target that closes it, and keeps older texts.
+    pub(super) fn loss(&self) -> String {
+        let told = self.error();
+        let told = told.split("SENSE KEY").next().unwrap_or_default().trim();
+        let is_of_connection = ["Error when", "read from", "iscsi_service", "Invalid data", "Request was"];
+        match is_of_connection.iter().any(|begin| told.starts_with(begin)) {
+            true => told.to_owned(),
+            false => "the target has closed the connection".to_owned(),
+        }
+    }
+
     /// Where the target has redirected the login to.
     pub(super) fn redirected_to(&self) -> String {
         // SAFETY: the context is alive.

@@ -65,8 +65,7 @@ impl Channel {
     /// The session has ended, for a reason of the library's unless another one is known.
     pub(super) fn lost(&mut self, now: Time, why: Option<&str>) {
         let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) else { return };
-        let told = session.error();
-        let told = if told.is_empty() { "the target has closed the connection".to_owned() } else { told };
+        let told = session.loss();
         self.shared.report(&format!("the session ended: {}", why.unwrap_or(&told)));
         for answer in session.end() {
             self.answered(answer);

@@ -1,0 +1,113 @@
+//! A relay between an initiator and a target, which looks at the units that pass and cuts the connection where it is told to.
+
+use platter_remote::iscsi::wire::{HEADER_BYTES, Header, padding};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// A unit that passes, without digests.
+pub(crate) struct Unit<'a> {
+    /// Number of the connection, from 0.
+    pub(crate) connection: usize,
+    pub(crate) to_target: bool,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl Unit<'_> {
+    pub(crate) fn header(&self) -> Header {
+        Header(self.bytes[..HEADER_BYTES].try_into().unwrap())
+    }
+}
+
+/// What becomes of a unit.
+pub(crate) enum Fate {
+    Pass,
+    /// It never arrives.
+    Drop,
+    /// So many bytes of it arrive, then both sides see the end of the connection.
+    Cut(usize),
+    /// Something else arrives.
+    Replace(Vec<u8>),
+}
+
+type Script = dyn Fn(&Unit<'_>) -> Fate + Send + Sync;
+
+/// A relay at a port that the system has chosen.
+pub(crate) struct Relay {
+    pub(crate) address: SocketAddr,
+    connections: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Relay {
+    pub(crate) fn new(target: &str, script: impl Fn(&Unit<'_>) -> Fate + Send + Sync + 'static) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (connections, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (count, over) = (Arc::clone(&connections), Arc::clone(&is_over));
+        let target: SocketAddr = target.parse().unwrap();
+        let script: Arc<Script> = Arc::new(script);
+        std::thread::spawn(move || {
+            for initiator in listener.incoming() {
+                if over.load(Ordering::SeqCst) {
+                    return;
+                }
+                let initiator = initiator.unwrap();
+                // The target may be away at the moment.
+                let Ok(target) = TcpStream::connect(target) else { continue };
+                let connection = count.fetch_add(1, Ordering::SeqCst);
+                [&initiator, &target].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
+                let back = (target.try_clone().unwrap(), initiator.try_clone().unwrap());
+                for (to_target, (from, to)) in [(true, (initiator, target)), (false, back)] {
+                    let script = Arc::clone(&script);
+                    std::thread::spawn(move || relay(from, to, (connection, to_target), &*script));
+                }
+            }
+        });
+        Relay { address, connections, is_over }
+    }
+
+    /// Connections that there were.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        // The thread that waits for connections sees it with this one.
+        drop(TcpStream::connect(self.address));
+    }
+}
+
+/// The next unit; `None` at the end.
+fn unit(from: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    from.read_exact(&mut bytes).ok()?;
+    let length = Header(bytes[..].try_into().unwrap()).data_bytes();
+    bytes.resize(HEADER_BYTES + length + padding(length), 0);
+    from.read_exact(&mut bytes[HEADER_BYTES..]).ok()?;
+    Some(bytes)
+}
+
+fn relay(mut from: TcpStream, mut to: TcpStream, (connection, to_target): (usize, bool), script: &Script) {
+    while let Some(bytes) = unit(&mut from) {
+        let passed = match script(&Unit { connection, to_target, bytes: &bytes }) {
+            Fate::Pass => to.write_all(&bytes),
+            Fate::Drop => Ok(()),
+            Fate::Replace(other) => to.write_all(&other),
+            Fate::Cut(count) => {
+                let _ = to.write_all(&bytes[..count.min(bytes.len())]);
+                break;
+            }
+        };
+        if passed.is_err() {
+            break;
+        }
+    }
+    for stream in [&from, &to] {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+}
