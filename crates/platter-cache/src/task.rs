@@ -282,7 +282,8 @@ impl Engine {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),
                 (Phase::Data, Op::Write) => self.write(now, task, through),
                 (Phase::Data, Op::Flush) => self.flush(task, fault),
-                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task),
+                // The kit refuses commands before they become tasks.
+                (Phase::Data, Op::Discard | Op::WriteZeroes | Op::Command) => self.pass_on(task),
                 (Phase::Before, _) => self.flush_before(task, fault),
                 (Phase::After, _) => self.flush_after(task, fault, through),
                 (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),

@@ -4,6 +4,7 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod bench;
+mod bench_cd;
 mod bench_chunked;
 mod bench_dm;
 mod bench_dsw;

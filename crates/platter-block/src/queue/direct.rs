@@ -171,7 +171,8 @@ impl Group {
         counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
         match self.op {
             Op::Read => counters.bytes_read.add(self.bytes),
-            _ => counters.bytes_written.add(self.bytes),
+            Op::Write => counters.bytes_written.add(self.bytes),
+            _ => {}
         }
     }
 }

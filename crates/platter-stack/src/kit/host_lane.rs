@@ -468,6 +468,9 @@ fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
         return Ok(());
     }
     let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
+    if bio.op() == Op::Command {
+        return refuse(Kind::Unsupported);
+    }
     let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
     geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
     let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
