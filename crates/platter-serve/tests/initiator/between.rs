@@ -3,8 +3,8 @@
 use platter_remote::iscsi::wire::{HEADER_BYTES, Header, padding};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A unit that passes, without digests.
 pub(crate) struct Unit<'a> {
@@ -37,16 +37,30 @@ type Script = dyn Fn(&Unit<'_>) -> Fate + Send + Sync;
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
     is_over: Arc<AtomicBool>,
 }
 
 impl Relay {
     pub(crate) fn new(target: &str, script: impl Fn(&Unit<'_>) -> Fate + Send + Sync + 'static) -> Relay {
+        let target = target.to_owned();
+        Relay::start(move |_| target.clone(), script)
+    }
+
+    /// A relay whose target is another one for each connection.
+    pub(crate) fn choosing(target: impl Fn(usize) -> String + Send + 'static) -> Relay {
+        Relay::start(target, |_| Fate::Pass)
+    }
+
+    fn start(
+        target: impl Fn(usize) -> String + Send + 'static,
+        script: impl Fn(&Unit<'_>) -> Fate + Send + Sync + 'static,
+    ) -> Relay {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (connections, is_over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-        let (count, over) = (Arc::clone(&connections), Arc::clone(&is_over));
-        let target: SocketAddr = target.parse().unwrap();
+        let streams: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+        let (count, over, all) = (Arc::clone(&connections), Arc::clone(&is_over), Arc::clone(&streams));
         let script: Arc<Script> = Arc::new(script);
         std::thread::spawn(move || {
             for initiator in listener.incoming() {
@@ -54,10 +68,10 @@ impl Relay {
                     return;
                 }
                 let initiator = initiator.unwrap();
-                // The target may be away at the moment.
-                let Ok(target) = TcpStream::connect(target) else { continue };
                 let connection = count.fetch_add(1, Ordering::SeqCst);
+                let target = TcpStream::connect(target(connection)).unwrap();
                 [&initiator, &target].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
+                all.lock().unwrap().extend([&initiator, &target].map(|stream| stream.try_clone().unwrap()));
                 let back = (target.try_clone().unwrap(), initiator.try_clone().unwrap());
                 for (to_target, (from, to)) in [(true, (initiator, target)), (false, back)] {
                     let script = Arc::clone(&script);
@@ -65,7 +79,14 @@ impl Relay {
                 }
             }
         });
-        Relay { address, connections, is_over }
+        Relay { address, connections, streams, is_over }
+    }
+
+    /// Ends all connections.
+    pub(crate) fn cut(&self) {
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Connections that there were.

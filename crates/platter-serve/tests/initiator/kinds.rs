@@ -32,9 +32,13 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn new(device: Device) -> Serving {
+        Serving::with(device, &Options::default())
+    }
+
+    pub(crate) fn with(device: Device, options: &Options) -> Serving {
         let mut server = Server::new(100);
         server.devices().add(Served::new("disk", device).unwrap()).unwrap();
-        let address = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
+        let address = server.start("iscsi", "127.0.0.1:0", options).unwrap();
         Serving { server: Some(server), address }
     }
 

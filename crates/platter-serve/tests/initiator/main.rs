@@ -3,11 +3,13 @@
 
 #![cfg(feature = "iscsi")]
 
+mod answers;
 mod between;
 #[path = "../../../platter-disk/tests/device/callers.rs"]
 mod callers;
 mod kinds;
 mod life;
+mod logins;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
 // The rig is shared with other suites, which use more of it.

@@ -29,7 +29,8 @@ impl Tgt {
         File::create(folder.path().join("disk.img")).unwrap().set_len(size).unwrap();
         // The program takes no port that the system chooses, so it gets one that was free just now.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let (address, control) = (format!("127.0.0.1:{port}"), port.to_string());
+        // Its socket is in the folder, so that the number need not be unique.
+        let (address, control) = (format!("127.0.0.1:{port}"), "1".to_owned());
         let mut command = Command::new("tgtd");
         command.args(["-f", "-C", &control, "--iscsi", &format!("portal={address}")]);
         command.env(SOCKET, folder.path().join("control"));

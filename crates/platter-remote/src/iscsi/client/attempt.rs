@@ -68,7 +68,7 @@ impl Attempt {
         // The answer to a discovery is for the one who asked for it.
         while !matches!(self.stage, Stage::Discovering) {
             if !self.session.service_after(std::mem::take(&mut timeout)) {
-                return Err(self.failed());
+                return Err(self.ended());
             }
             let went_on = match self.stage {
                 Stage::Asking(_) => self.hear()?,
@@ -101,14 +101,23 @@ impl Attempt {
         Some(Ready { session: self.session, found, attentions })
     }
 
+    /// Why the connection ended.
+    fn ended(&mut self) -> IscsiError {
+        match (&self.stage, self.session.staged()) {
+            // The library says nothing of a target that closes it without an answer.
+            (Stage::LoggingIn, None) => {
+                IscsiError::Connect("the target has closed it during the login".to_owned())
+            }
+            _ => self.failed(),
+        }
+    }
+
     fn failed(&self) -> IscsiError {
         let why = self.session.error();
         match self.stage {
             Stage::Connecting => IscsiError::Connect(why),
             Stage::LoggingIn | Stage::Discovering => IscsiError::Login(why),
-            Stage::Asking(_) => {
-                IscsiError::Connect(format!("it ended while the logical unit was asked: {why}"))
-            }
+            Stage::Asking(_) => IscsiError::Connect("it ended while the logical unit was asked".to_owned()),
         }
     }
 

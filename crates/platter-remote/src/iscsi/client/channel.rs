@@ -22,15 +22,13 @@ mod transmit;
 
 /// The first pause between two attempts to connect, and the longest.
 const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
-/// How often a request is sent at most, if each time the session ends or the target asks for it again: it may be what the
-/// target dies of.
-const ATTEMPTS: u8 = 6;
 /// Longest wait for the answer to a logout.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const GONE: i64 = -(libc::ENODEV as i64);
 const FAILED: i64 = -(libc::EIO as i64);
 const BUSY: i64 = -(libc::EAGAIN as i64);
+const UNSUPPORTED: i64 = -(libc::EOPNOTSUPP as i64);
 const CANCELLED: i64 = -(libc::ECANCELED as i64);
 
 /// The state of the session.
@@ -126,7 +124,7 @@ impl Channel {
             _ => {}
         }
         let mut result = result;
-        if result >= 0 && slot.op.changes() {
+        if result >= 0 && slot.changes() {
             let copy = Vec::new;
             let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
             self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
@@ -158,6 +156,9 @@ impl Channel {
 
     /// Does what the answer to a request asks for.
     fn answered(&mut self, answer: Answer) {
+        if self.slots.at(answer.token).command.is_some() {
+            return self.command_answered(answer);
+        }
         // What was read is complete unless the target says otherwise.
         if answer.status == status::GOOD && answer.missing == 0 && answer.sense.is_empty() {
             return self.good(answer, 0);
@@ -165,7 +166,7 @@ impl Channel {
         let Judged { verdict, why, deferred } = judge(&answer);
         let index = answer.token;
         let slot = self.slots.at_mut(index);
-        let is_change = slot.op.changes();
+        let is_change = slot.changes();
         if deferred {
             self.shared.unflushed.suspect();
         }
@@ -213,7 +214,7 @@ impl Channel {
     fn repeat(&mut self, index: u32, why: &str) {
         let slot = self.slots.at_mut(index);
         slot.attempts += 1;
-        if slot.attempts >= ATTEMPTS || slot.given_up.is_some() {
+        if slot.is_over() {
             self.shared.report(&format!("the target answers: {why}"));
             return self.finish(index, FAILED);
         }

@@ -3,6 +3,7 @@
 
 use super::session::Way;
 use platter_block::bio::Op;
+use platter_block::command::{Command, Transfer};
 
 /// A command of at most 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +13,26 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
+    /// A command of a program. `None`: it is longer than the library takes.
+    fn new(of: &[u8]) -> Option<Bytes> {
+        let mut bytes = [0; 16];
+        bytes.get_mut(..of.len())?.copy_from_slice(of);
+        Some(Bytes { bytes, len: of.len() })
+    }
+
     pub(super) fn get(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
+}
+
+/// A program's command, and which way its data goes.
+pub(super) fn given(command: &Command) -> Option<(Bytes, Way)> {
+    let way = match command.transfer() {
+        Transfer::None => Way::None,
+        Transfer::FromDevice => Way::In,
+        Transfer::ToDevice => Way::Out,
+    };
+    Some((Bytes::new(command.bytes())?, way))
 }
 
 /// The command of an operation on `count` blocks from `lba`, which way its data goes, and its own data, where that is not the
@@ -40,6 +58,7 @@ pub(super) fn command(
             unmap.bytes[7..9].copy_from_slice(&(list.len() as u16).to_be_bytes());
             (unmap, Way::Out, Some(list))
         }
+        Op::Command => unreachable!("a program's command is sent as it is"),
         Op::WriteZeroes => (sixteen(0x93, lba, count, 0), Way::Out, Some(vec![0; block])),
     }
 }
@@ -75,6 +94,7 @@ fn transfer(opcodes: [u8; 2], lba: u64, count: u32, flags: u8) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_block::command::CommandSet;
     use platter_scsi::cdb::{self, Cdb};
 
     #[test]
@@ -101,6 +121,11 @@ mod tests {
         assert_eq!(unmap.get(), Cdb::new(&cdb::UNMAP).with("PARAMETER LIST LENGTH", 24).bytes());
         let expected = [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0x0a, 0x0b, 0, 0, 0, 0];
         assert_eq!((way, list.unwrap()), (Way::Out, expected.to_vec()));
+        let long = Command::new(CommandSet::Scsi, &[0x7f; 32]).unwrap();
+        assert_eq!(given(&long), None);
+        let inquiry = Command::new(CommandSet::Scsi, &[0x12, 0, 0, 0, 96, 0]).unwrap();
+        let (bytes, way) = given(&inquiry.with_transfer(Transfer::FromDevice)).unwrap();
+        assert_eq!((bytes.get(), way), (&[0x12, 0, 0, 0, 96, 0][..], Way::In));
         assert_eq!(command(Op::WriteZeroes, 0, 1, false, 4096).2.unwrap().len(), 4096);
     }
 }

@@ -1,5 +1,6 @@
 //! What a logical unit says of itself: the commands that ask, and what their answers mean. Does no I/O.
 
+use platter_block::command::{CommandSet, CommandSets};
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use platter_scsi::cdb::{self, Cdb};
@@ -327,6 +328,7 @@ impl Found {
         let features = Features::NONE
             .with_write_cache(cache)
             .with_fua(cache && self.fua)
+            .with_commands(CommandSets::NONE.with(CommandSet::Scsi))
             .with_read_only(!write || self.write_protected);
         Geometry::new(self.size(), limits).with_features(features)
     }

@@ -4,8 +4,14 @@
 
 use super::buffers::Buffers;
 use platter_block::bio::Op;
+use platter_block::command::Command;
 use platter_block::driver::Started;
 use platter_block::time::Time;
+use std::sync::Arc;
+
+/// How often a request is sent at most, if each time the session ends or the target asks for it again: it may be what the
+/// target dies of.
+const ATTEMPTS: u8 = 6;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +35,8 @@ pub(super) struct Slot {
     pub(super) pos: u64,
     pub(super) len: u64,
     pub(super) fua: bool,
+    /// What a program sends as it is.
+    pub(super) command: Option<Arc<Command>>,
     /// Its memory, unless the session has it.
     pub(super) buffers: Buffers,
     /// How often it was sent in vain.
@@ -37,6 +45,22 @@ pub(super) struct Slot {
     pub(super) given_up: Option<Time>,
     /// For a flush: the count of changes that it covers.
     pub(super) covers: u64,
+}
+
+impl Slot {
+    /// Whether it is not sent again: a program's command, a request that the queue has given up, or one that was sent in vain
+    /// too often.
+    pub(super) fn is_over(&self) -> bool {
+        self.command.is_some() || self.given_up.is_some() || self.attempts >= ATTEMPTS
+    }
+
+    /// Whether it may change blocks.
+    pub(super) fn changes(&self) -> bool {
+        match &self.command {
+            Some(command) => command.reach().changes(),
+            None => self.op.changes(),
+        }
+    }
 }
 
 /// The slots of a channel.
@@ -57,6 +81,7 @@ impl Slots {
                 pos: 0,
                 len: 0,
                 fua: false,
+                command: None,
                 buffers: Buffers::default(),
                 attempts: 0,
                 given_up: None,
@@ -68,6 +93,7 @@ impl Slots {
         (slot.state, slot.tag, slot.op) = (State::Staged, request.tag, request.op);
         (slot.pos, slot.len, slot.fua) = (request.pos, request.len, request.fua);
         (slot.attempts, slot.given_up, slot.covers) = (0, None, 0);
+        slot.command = request.command().cloned();
         if request.op.has_data() {
             // SAFETY: the queue keeps the request in flight until its completion is reported, which `put`, which clears
             // the memory, comes before. While the session has the memory the slot is not put.
@@ -81,6 +107,7 @@ impl Slots {
         let slot = &mut self.all[index as usize];
         slot.state = State::Free;
         slot.buffers.clear();
+        slot.command = None;
         self.free.push(index);
     }
 

@@ -6,7 +6,7 @@
 //! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless the queue has given
 //! it up: other I/O may have taken its place since.
 
-use super::{ATTEMPTS, Channel, FAILED, GONE, Link, PAUSES};
+use super::{Channel, FAILED, GONE, Link, PAUSES};
 use crate::iscsi::client::attempt::{Attempt, Ready};
 use crate::iscsi::client::discover::terms;
 use crate::iscsi::client::slots::State;
@@ -75,9 +75,9 @@ impl Channel {
         for index in self.slots.select(|slot| slot.state == State::Sent) {
             let slot = self.slots.at_mut(index);
             slot.attempts += 1;
-            if slot.op.changes() {
+            if slot.changes() {
                 self.doubt(index, until);
-            } else if slot.given_up.is_some() || slot.attempts >= ATTEMPTS {
+            } else if slot.is_over() {
                 self.finish(index, FAILED);
             } else {
                 self.stage_again(index);
@@ -124,7 +124,8 @@ impl Channel {
             for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
                 self.finish(index, FAILED);
             }
-            self.shared.report("the session ended before a write was answered; it may have been carried out");
+            let why = self.shared.trouble();
+            self.shared.report(&format!("a write that was not answered may have been carried out ({why})"));
             return;
         }
         let why = "a session ended and did not come back, so an earlier write may still change the disk at any time; open it \
@@ -189,7 +190,7 @@ impl Channel {
     fn resolve_doubts(&mut self) {
         for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
             let slot = self.slots.at(index);
-            match slot.given_up.is_some() || slot.attempts >= ATTEMPTS {
+            match slot.is_over() {
                 true => self.finish(index, FAILED),
                 false => self.stage_again(index),
             }

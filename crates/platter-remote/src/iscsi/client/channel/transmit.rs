@@ -1,9 +1,12 @@
 //! Requests to the session, and what it has received.
 
-use super::{Channel, Link};
+use super::{Channel, FAILED, Link, UNSUPPORTED};
 use crate::iscsi::client::buffers::Buffers;
-use crate::iscsi::client::commands::command;
+use crate::iscsi::client::commands::{command, given};
+use crate::iscsi::client::session::Answer;
 use crate::iscsi::client::slots::State;
+use crate::iscsi::client::verdict::{Verdict, judge};
+use platter_block::command::{Outcome, Sense};
 use platter_block::time::Time;
 
 /// Most commands that are given to the library before it sends them.
@@ -51,8 +54,19 @@ impl Channel {
         let Link::Up(session) = &mut self.link else { return false };
         let block = self.shared.found.block;
         let slot = self.slots.at_mut(index);
-        let (lba, count) = (slot.pos / block, (slot.len / block) as u32);
-        let (cdb, way, own) = command(slot.op, lba, count, slot.fua, block as usize);
+        let (cdb, way, own) = match &slot.command {
+            Some(command) => match given(command) {
+                Some((cdb, way)) => (cdb, way, None),
+                None => {
+                    self.finish(index, UNSUPPORTED);
+                    return true;
+                }
+            },
+            None => {
+                let (lba, count) = (slot.pos / block, (slot.len / block) as u32);
+                command(slot.op, lba, count, slot.fua, block as usize)
+            }
+        };
         let buffers = match own {
             Some(bytes) => Buffers::own(bytes),
             None => std::mem::take(&mut slot.buffers),
@@ -89,5 +103,42 @@ impl Channel {
             // The unit has ended commands without answers to them, and only a new session tells which.
             self.lost(now, Some("the logical unit was reset"));
         }
+    }
+
+    /// Reports the answer to a program's command, which is never sent again: only the program knows what that would do.
+    pub(super) fn command_answered(&mut self, answer: Answer) {
+        let judged = judge(&answer);
+        let slot = self.slots.at_mut(answer.token);
+        let Some(command) = &slot.command else { return };
+        if let Ok(status) = u8::try_from(answer.status) {
+            command.set_outcome(&Outcome {
+                status: u16::from(status),
+                residual: u32::try_from(answer.missing).unwrap_or(u32::MAX),
+                sense: Sense::new(&answer.sense),
+                ..Outcome::GOOD
+            });
+        }
+        let transferred = slot.len.saturating_sub(answer.missing) as i64;
+        slot.buffers = answer.buffers;
+        if judged.deferred {
+            self.shared.unflushed.suspect();
+        }
+        let result = match judged.verdict {
+            Verdict::Good => transferred,
+            Verdict::Lost if answer.is_aborted => FAILED,
+            // What becomes of it is decided with everything else that the session had.
+            Verdict::Lost => return,
+            Verdict::Reset { power } => {
+                self.reset = Some(power || self.reset == Some(true));
+                -i64::from(libc::EREMOTEIO)
+            }
+            Verdict::Again => -i64::from(libc::EREMOTEIO),
+            Verdict::Busy => -i64::from(libc::EBUSY),
+            Verdict::Failed(errno) => -i64::from(errno),
+        };
+        if result < 0 {
+            self.shared.report(&format!("the target answers: {}", judged.why));
+        }
+        self.finish(answer.token, result);
     }
 }
