@@ -23,6 +23,13 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
     ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),
+    (
+        "crates/platter-remote/src/iscsi/client/buffers.rs",
+        "memory of requests that libiscsi reads and writes",
+    ),
+    ("crates/platter-remote/src/iscsi/client/library.rs", "functions and structures of libiscsi"),
+    ("crates/platter-remote/src/iscsi/client/session.rs", "calls of libiscsi, and its callbacks"),
+    ("crates/platter-remote/src/iscsi/client/slots.rs", "memory of requests in flight"),
     ("crates/platter-remote/src/nbd/client/memory.rs", "memory of requests in system calls on sockets"),
     ("crates/platter-remote/src/nbd/client/slots.rs", "memory of requests in flight"),
     (
