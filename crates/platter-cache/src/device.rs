@@ -1,5 +1,6 @@
 //! The cache as a device.
 
+use super::ahead::Prefault;
 use super::engine::{Ask, Engine};
 use super::handles::Handles;
 use super::lane::Tasks;
@@ -42,7 +43,12 @@ impl Cache {
         settings.check(&below.name(), &geometry).map_err(wrong)?;
         let count = (settings.size / PAGE) as u32;
         let rules = tuning::rules(settings, count);
-        let pages = PageTable::new(count, geometry.size, rules)
+        // The time of a simulated device does not pass while a thread works.
+        let prefault = match (settings.prefault, below.clock()) {
+            (Prefault::Ahead, Some(_)) => Prefault::Off,
+            (prefault, _) => prefault,
+        };
+        let pages = PageTable::new(count, geometry.size, rules, prefault)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
         let optimal = match geometry.limits.optimal_io {
             0 => UNKNOWN_OPTIMUM,

@@ -2,6 +2,7 @@
 
 use super::Shared;
 use super::engine::Engine;
+use super::populate;
 use super::task::{Spare, Task, Wait};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -128,6 +129,9 @@ impl LaneTasks for Tasks {
     /// Copies the pieces that tasks have taken, without the lock.
     fn after_turn(&mut self, base: &LaneBase<Shared>) {
         let frames = &base.host.frames;
+        if frames.ahead.is_short(frames.count()) {
+            populate::ask(frames);
+        }
         let mut any = false;
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
             any = true;

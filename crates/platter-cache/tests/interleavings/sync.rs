@@ -15,13 +15,10 @@ fn write(order: Ordering, write: impl FnOnce() -> u64) -> u64 {
     result
 }
 
+#[derive(Default)]
 pub(crate) struct AtomicU64(model::AtomicU64);
 
 impl AtomicU64 {
-    pub(crate) fn new(value: u64) -> AtomicU64 {
-        AtomicU64(model::AtomicU64::new(value))
-    }
-
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
