@@ -65,7 +65,8 @@ impl Cache {
         let (every_page, exclusive) = handles.manners();
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
-        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion);
+        let late = Arc::default();
+        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion, &late);
         let limits = geometry
             .limits
             .with_memory_align(1)
@@ -83,6 +84,7 @@ impl Cache {
             engine: Mutex::new(engine),
             tuning: Mutex::new(Tuning::new(settings)),
             frames,
+            late,
             gate: Arc::default(),
             geometry: geometry.with_limits(limits).with_features(features),
             simulated: below.clock().is_some(),

@@ -236,6 +236,18 @@ impl Frames {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Copies from a frame that an I/O has filled to the next `len` bytes of the reading bio of the same lane, and lets
+    /// readers pin it. The engine has not taken the completion of the I/O yet: until it does, only the lane that has it
+    /// may do this.
+    pub(super) fn copy_filled(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        let state = &self.frames[frame as usize];
+        assert!(state.word() & FILLING != 0, "a frame was to be read that no device has filled");
+        self.copy_to(frame, offset, bio, len);
+        state.give_back(FILLING);
+        state.open();
+    }
+
     /// Whether lanes hold frames for copying, which they release without the lock. If so, [`was_starved`]
     /// tells one of them that a task waits.
     pub(super) fn is_copied_from(&self) -> bool {

@@ -1,6 +1,7 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
+use super::early;
 use super::engine::Engine;
 use super::populate;
 use super::task::{Spare, Task, Wait};
@@ -124,6 +125,10 @@ impl LaneTasks for Tasks {
         engine.totals.turns += 1;
         engine.totals.vain += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
+    }
+
+    fn finish_unlocked(&mut self, base: &mut LaneBase<Shared>) -> bool {
+        !self.fresh && early::end_read(&mut self.tasks, base)
     }
 
     /// Copies the pieces that tasks have taken, without the lock.

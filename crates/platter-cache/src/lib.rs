@@ -21,6 +21,7 @@
 mod ahead;
 mod device;
 mod dirty;
+mod early;
 mod engine;
 mod extents;
 mod fill;
@@ -30,6 +31,7 @@ mod frame;
 mod frames;
 mod handles;
 mod hold;
+mod inbox;
 mod ios;
 mod jobs;
 mod lane;
