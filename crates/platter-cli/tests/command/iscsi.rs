@@ -42,17 +42,18 @@ fn targets_and_their_disks_are_listed_and_used() {
     let found = json(&["iscsi", "discover", &address]);
     let targets = found["targets"].as_array().unwrap();
     assert_eq!(targets.len(), 2, "{found}");
-    let unit = &targets[1]["units"][0];
+    let two = targets.iter().find(|target| target["name"].as_str().unwrap().ends_with(":two")).unwrap();
+    let unit = &two["units"][0];
     assert_eq!(
         (&unit["lun"], &unit["size"], &unit["vendor"]),
         (&0.into(), &(2 << 20).into(), &"PLATTER".into())
     );
     let url = unit["url"].as_str().unwrap();
     let info = json(&["info", url]);
-    assert_eq!((&info["facts"]["driver"], &info["facts"]["target"]), (&"iscsi".into(), &targets[1]["name"]));
+    assert_eq!((&info["facts"]["driver"], &info["facts"]["target"]), (&"iscsi".into(), &two["name"]));
     let missing = url.replace("/0", "/5");
     fails_saying(3, &["info", &missing], &["no such logical unit", "platter iscsi discover", &missing]);
-    let other = url.replace(targets[1]["name"].as_str().unwrap(), "iqn.2026-11.localhost.platter:other");
+    let other = url.replace(two["name"].as_str().unwrap(), "iqn.2026-11.localhost.platter:other");
     fails_saying(3, &["info", &other], &["refuses the login", "Target not found"]);
     drop(serving);
     fails_saying(3, &["info", url], &["no connection to the target"]);
@@ -62,6 +63,10 @@ fn targets_and_their_disks_are_listed_and_used() {
 #[test]
 fn what_is_no_url_is_refused() {
     fails_saying(2, &["info", "iscsi://host/target"], &["exactly a host, a target and a logical unit"]);
-    fails_saying(2, &["info", "iscsi(iscsi://host/t/0, secret=/dev/null)"], &["a secret without a user"]);
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let spec = format!("iscsi(iscsi://ann@host/t/0, secret={})", empty.path().display());
+    fails_saying(3, &["info", &spec], &["has 1 to 255 bytes, not 0"]);
+    std::fs::write(&empty, "secret\n").unwrap();
+    fails_saying(2, &["info", &spec.replace("ann@", "")], &["a secret without a user"]);
     fails_saying(2, &["iscsi", "discover", "host:70000"], &["a port is a number from 1 to 65535"]);
 }

@@ -13,6 +13,7 @@ mod logins;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
 // The rig is shared with other suites, which use more of it.
+mod pieces;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;

@@ -11,6 +11,8 @@ use platter_scsi::sense::{Key, Sense};
 const BLOCKS: std::ops::RangeInclusive<u64> = 512..=65536;
 /// Largest read or write, whatever the unit takes: what is one request must be in memory at both sides.
 const MAX_TRANSFER: u64 = 16 << 20;
+/// Most segments of a request: the library gives all of them to one system call (`IOV_MAX` is 1024).
+const MAX_SEGMENTS: u16 = 512;
 /// Largest discard or write-zeroes.
 const MAX_DISCARD: u64 = 1 << 30;
 /// How often a question is asked again because of a unit attention.
@@ -319,6 +321,7 @@ impl Found {
             .with_physical_block(physical)
             .with_max_transfer(max)
             .with_max_segment_size(max)
+            .with_max_segments(MAX_SEGMENTS)
             .with_optimal_io(if self.optimal_transfer == 0 { 0 } else { optimal })
             .with_discard_granularity(u32::try_from(granularity).unwrap_or(0))
             .with_max_discard(unmap.min(same))

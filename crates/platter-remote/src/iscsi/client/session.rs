@@ -552,8 +552,9 @@ impl Session {
     /// `CANCELLED` for the others.
     pub(super) fn end(mut self) -> Vec<Answer> {
         self.destroy();
-        let all: Vec<_> =
-            self.commands.iter().filter(|command| !self.free.contains(command)).copied().collect();
+        // SAFETY: commands live as long as the session, and the library is not being called.
+        let has_task = |command: &&NonNull<Command>| unsafe { !command.as_ref().task.is_null() };
+        let all: Vec<_> = self.commands.iter().filter(has_task).copied().collect();
         all.into_iter().map(|command| self.put(command)).collect()
     }
 
