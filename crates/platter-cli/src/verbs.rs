@@ -4,6 +4,7 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod bench;
+mod bench_cd;
 mod bench_chunked;
 mod bench_dm;
 mod bench_dsw;
@@ -20,6 +21,8 @@ mod ctl;
 mod decoded;
 mod hex;
 mod info;
+#[cfg(feature = "iscsi")]
+mod iscsi;
 mod list;
 mod man;
 mod map;
@@ -48,6 +51,10 @@ pub(crate) enum Verb {
     Ctl(ctl::Ctl),
     /// Show the properties and settings of a device, and those of the kernel
     Info(info::Info),
+    /// Look for iSCSI targets and their disks
+    #[cfg(feature = "iscsi")]
+    #[command(subcommand)]
+    Iscsi(iscsi::Iscsi),
     /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
     /// Show which ranges of a device hold data, and which are holes
@@ -91,6 +98,8 @@ impl Verb {
             Verb::Copy(copy) => copy.run(context),
             Verb::Ctl(ctl) => ctl.run(context),
             Verb::Info(info) => info.run(context),
+            #[cfg(feature = "iscsi")]
+            Verb::Iscsi(iscsi) => iscsi.run(context),
             Verb::List(list) => list.run(context),
             Verb::Map(map) => map.run(context),
             Verb::Nvme(nvme) => nvme.run(context),

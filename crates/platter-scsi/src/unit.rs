@@ -10,6 +10,7 @@
 mod data;
 mod medium;
 
+pub use crate::effect::changes_medium;
 pub(crate) use data::{D_SENSE, SWP, WCE, changeable, pages, sense, within};
 pub use platter_protocol::step::{Action, Step, StepError};
 
@@ -352,24 +353,6 @@ pub(crate) fn field(cdb: &Cdb, name: &str) -> u64 {
 /// Whether a command must not run together with others that name blocks of its range.
 pub fn is_exclusive(command: &Command) -> bool {
     *command == cdb::COMPARE_AND_WRITE
-}
-
-/// Whether carrying a command out may change the medium.
-pub fn changes_medium(command: &Command) -> bool {
-    const CHANGES: &[&Command] = &[
-        &cdb::WRITE_6,
-        &cdb::WRITE_10,
-        &cdb::WRITE_12,
-        &cdb::WRITE_16,
-        &cdb::WRITE_AND_VERIFY_10,
-        &cdb::WRITE_AND_VERIFY_12,
-        &cdb::WRITE_AND_VERIFY_16,
-        &cdb::WRITE_SAME_10,
-        &cdb::WRITE_SAME_16,
-        &cdb::UNMAP,
-        &cdb::COMPARE_AND_WRITE,
-    ];
-    CHANGES.contains(&command)
 }
 
 #[cfg(test)]

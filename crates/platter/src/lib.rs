@@ -45,7 +45,7 @@ pub use platter_block as block;
 pub use platter_cache as cache;
 pub use platter_disk as disk;
 pub use platter_elevators as elevators;
-#[cfg(feature = "nbd")]
+#[cfg(any(feature = "iscsi", feature = "nbd"))]
 pub use platter_remote as remote;
 pub use platter_sim as sim;
 pub use platter_stack as stack;

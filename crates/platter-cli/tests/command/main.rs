@@ -11,6 +11,7 @@ mod docs;
 mod exit_status;
 mod idle;
 mod info;
+mod iscsi;
 mod killed;
 mod list;
 mod map;
