@@ -209,7 +209,7 @@ impl Field {
     }
 
     /// Writes text, filled up with spaces, or bytes, filled up with zeroes; characters that are not printable ASCII become
-    /// spaces. `false`, and nothing is written, if they are longer than the field, or the structure ends before it.
+    /// spaces. `false`, and nothing is written, if they are longer than the field, or than what the structure has of it.
     #[must_use]
     pub fn set_bytes(&self, of: &mut [u8], value: &[u8]) -> bool {
         let fill = match self.kind {
@@ -217,7 +217,7 @@ impl Field {
             Kind::Bytes => 0,
             Kind::Number | Kind::Wide => return false,
         };
-        let end = if self.bits == 0 { of.len() } else { self.end() };
+        let end = if self.bits == 0 { of.len() } else { self.end().min(of.len()) };
         let Some(own) = of.get_mut(usize::from(self.byte)..end) else { return false };
         if value.len() > own.len() {
             return false;
@@ -304,7 +304,12 @@ mod tests {
         assert!(bytes("eui64", 4, 2).set_bytes(&mut of, &[7]));
         assert_eq!(of[4..], [7, 0]);
         assert!(!bytes("eui64", 4, 2).set_bytes(&mut of, &[1, 2, 3]));
-        assert!(!bytes("nguid", 4, 16).set_bytes(&mut of, &[1]));
+        // The structure has two bytes of the field, or none.
+        assert!(
+            bytes("nguid", 4, 16).set_bytes(&mut of, &[7])
+                && !bytes("nguid", 4, 16).set_bytes(&mut of, &[7; 3])
+        );
+        assert!(!bytes("nguid", 7, 16).set_bytes(&mut of, &[1]));
         assert!(!number("nsze", 0, 2).set_bytes(&mut of, &[1]));
         assert_eq!(of[4..], [7, 0]);
     }
