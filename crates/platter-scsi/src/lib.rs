@@ -25,6 +25,7 @@ extern crate std;
 
 pub mod cdb;
 pub mod effect;
+pub mod filter;
 pub mod layout;
 pub mod page;
 pub mod sense;

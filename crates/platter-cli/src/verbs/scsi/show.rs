@@ -19,6 +19,16 @@ pub(super) fn show(decoded: Decoded<'_>, context: &Context) -> Result<(), CliErr
     }
 }
 
+/// Sense data, in words first.
+pub(super) fn show_sense(bytes: &[u8], context: &Context) -> Result<(), CliError> {
+    let sense = Sense::decode(bytes).map_err(|error| CliError::usage(error.to_string()))?;
+    if !context.json {
+        context.print(&format!("{sense}\n"))?;
+        return show(sense.fields(), context);
+    }
+    context.print_json(&sense_to_json(&sense))
+}
+
 pub(super) fn fields_table() -> Table {
     Table::new([Column::text("field"), Column::text("value"), Column::text("hex")])
 }
