@@ -27,6 +27,7 @@ pub use platter_protocol::{layout, structure};
 
 pub mod cdb;
 pub mod effect;
+pub mod filter;
 pub mod page;
 pub mod sense;
 pub mod target;

@@ -1,13 +1,12 @@
 //! `platter scsi decode`: bytes as commands, sense data and pages.
 
 use super::super::decoded::{Input, fields_table, key, number, show};
-use super::sense::sense_to_json;
+use super::sense::show_sense;
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 
 use platter::scsi::cdb::Cdb;
 use platter::scsi::page;
-use platter::scsi::sense::Sense;
 use serde_json::{Map, json};
 
 /// Arguments of `platter scsi decode`.
@@ -48,6 +47,8 @@ enum What {
     Capacity16,
     /// MODE SENSE (10) parameter data
     Modes10,
+    /// A log page, with its header
+    Log,
 }
 
 impl Decode {
@@ -59,6 +60,7 @@ impl Decode {
             What::Inquiry => show(page::INQUIRY.decode(&bytes), context),
             What::Vpd => show(page::vpd(&bytes).decode(&bytes), context),
             What::Capacity10 => show(page::CAPACITY_10.decode(&bytes), context),
+            What::Log => show(page::log(&bytes).decode(&bytes), context),
             What::Modes10 => show(page::MODE_PARAMETERS_10.decode(&bytes), context),
             What::Capacity16 => show(page::CAPACITY_16.decode(&bytes), context),
         }
@@ -94,13 +96,4 @@ fn command(bytes: &[u8], context: &Context) -> Result<(), CliError> {
         cdb.reserved().map(|(byte, bit)| format!("a reserved bit is set: byte {byte}, bit {bit}\n"));
     let title = format!("{} ({}), {data}\n", row.name, row.standard);
     context.print(&format!("{title}{}{}", table.to_text(context.terminal), reserved.unwrap_or_default()))
-}
-
-fn show_sense(bytes: &[u8], context: &Context) -> Result<(), CliError> {
-    let sense = Sense::decode(bytes).map_err(|error| CliError::usage(error.to_string()))?;
-    if !context.json {
-        context.print(&format!("{sense}\n"))?;
-        return show(sense.fields(), context);
-    }
-    context.print_json(&sense_to_json(&sense))
 }

@@ -6,6 +6,7 @@ use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::scsi::cdb::{Cdb, Direction};
+use platter::scsi::filter::{self, Handle};
 use platter::scsi::sense::Sense;
 use platter::scsi::unit::{MAX_TRANSFER, changes_medium};
 use serde_json::{Value as Json, json};
@@ -42,6 +43,9 @@ pub(crate) struct Raw {
     /// Write the data that the command returns to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Refuse what Linux refuses from a program without CAP_SYS_RAWIO; without --yes-destroy, as for a device that is open for reading only
+    #[arg(long)]
+    unprivileged: bool,
     /// The command may change this device
     #[arg(long, value_name = "SPEC")]
     yes_destroy: Option<String>,
@@ -55,6 +59,11 @@ impl Raw {
         if bytes.len() != cdb.bytes().len() {
             let (name, needed) = (cdb.command().name, cdb.bytes().len());
             return Err(CliError::usage(format!("{name} of {} bytes; it has {needed}", bytes.len())));
+        }
+        if self.unprivileged {
+            let handle = Handle { writable: self.yes_destroy.is_some(), privileged: false };
+            filter::linux(&bytes, handle)
+                .map_err(|rule| CliError::refused(format!("{}: {rule}", cdb.command().name)))?;
         }
         let writes = changes_medium(cdb.command());
         if writes && self.yes_destroy.as_ref() != Some(&self.on.spec) {
