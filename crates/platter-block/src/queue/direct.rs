@@ -194,8 +194,8 @@ impl DirectQueue {
                 Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.common.merges,
                 None => false,
             };
-            let piece = self.common.covers(bio).or_else(|| self.covers_command(bio));
-            let Some(piece) = piece.filter(|_| !has_neighbour) else { break };
+            let common = if has_neighbour { None } else { self.common.covers(bio) };
+            let Some(piece) = common.or_else(|| self.covers_command(bio)) else { break };
             let Some(tag) = self.free.pop() else {
                 self.grow(1);
                 continue;
