@@ -57,7 +57,7 @@ pub(super) struct Totals {
     /// none.
     pub(super) turns: u64,
     pub(super) vain: u64,
-    /// How often the lock was taken, for whatever reason.
+    /// How often the lock was taken, except to read this.
     pub(super) locks: u64,
     /// Pages handled in total, and most in one turn.
     pub(super) work: u64,
