@@ -38,6 +38,8 @@ pub(super) struct Dirty {
     seq: u32,
     /// Dirty pages, including those being written.
     pub(super) count: u32,
+    /// Pages that will be dirty when data has been copied into them.
+    pub(super) pending: u32,
     /// Number of dirty pages of each epoch, oldest first.
     epochs: VecDeque<u32>,
     /// The number of the oldest epoch.
@@ -90,6 +92,7 @@ impl Dirty {
             extents: Extents::default(),
             seq: 0,
             count: 0,
+            pending: 0,
             epochs: VecDeque::from([0]),
             first_epoch,
             next_look,
@@ -102,6 +105,11 @@ impl Dirty {
             owed: false,
             stalled: false,
         }
+    }
+
+    /// Pages that count against the limit: dirty ones, and those that will be.
+    pub(super) fn taken(&self) -> u32 {
+        self.count + self.pending
     }
 
     /// The epoch of pages written now.

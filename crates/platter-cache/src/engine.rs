@@ -57,7 +57,9 @@ pub(super) struct Totals {
     /// none.
     pub(super) turns: u64,
     pub(super) vain: u64,
-    /// How often the lock was taken, for whatever reason.
+    /// Pages whose data was copied with the lock held.
+    pub(super) copied_inside: u64,
+    /// How often the lock was taken, except to read this.
     pub(super) locks: u64,
     /// Pages handled in total, and most in one turn.
     pub(super) work: u64,
@@ -245,6 +247,8 @@ impl Engine {
                 self.passed(key, failed);
                 false
             }
+            // It has no bios.
+            IoKind::Copy => false,
         };
         let io = self.ios.get(key);
         io.state.frames = frames;

@@ -75,6 +75,11 @@ impl Frame {
         self.word.load(Ordering::Acquire)
     }
 
+    /// Whether the memory is lent to be filled, and only for that: nobody else accesses it, and no reader can pin the frame.
+    pub(super) fn is_lent_to_fill(&self) -> bool {
+        self.word() & (READY | FILLING | WRITING) == FILLING
+    }
+
     /// A device gets the memory for the use that `bit` denotes.
     pub(super) fn lend(&self, bit: u32) {
         self.word.fetch_or(bit, Ordering::Relaxed);

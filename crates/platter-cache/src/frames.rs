@@ -236,13 +236,37 @@ impl Frames {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Copies the next `len` bytes of a writing bio into a frame that the store has lent for this.
+    pub(super) fn copy_in(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        assert!(self.frames[frame as usize].is_lent_to_fill(), "a frame in use was to be changed");
+        let mut at = offset;
+        for segment in bio.segments() {
+            let piece = segment.slice(0, (offset + len - at) as u32);
+            // SAFETY: nothing else accesses the frame's memory: it was closed, not pinned and with no device when the
+            // store lent it for this copy, and while it is lent nobody opens or lends it; tasks that hold it by then
+            // only wait. The bio is with the cache
+            // between its submission and its completion, so its memory is valid for reads, and it is not the
+            // cache's.
+            unsafe {
+                let to = self.address(frame).add(at);
+                piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
+            }
+            at += piece.len() as usize;
+            if at == offset + len {
+                break;
+            }
+        }
+        bio.advance(len as u64);
+    }
+
     /// Copies from a frame that an I/O has filled to the next `len` bytes of the reading bio of the same lane, and lets
     /// readers pin it. The engine has not taken the completion of the I/O yet: until it does, only the lane that has it
     /// may do this.
     pub(super) fn copy_filled(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
         let state = &self.frames[frame as usize];
-        assert!(state.word() & FILLING != 0, "a frame was to be read that no device has filled");
+        assert!(state.is_lent_to_fill(), "a frame was to be read that no device has filled");
         self.copy_to(frame, offset, bio, len);
         state.give_back(FILLING);
         state.open();
@@ -465,25 +489,16 @@ impl Store {
     }
 
     /// Copies the next `len` bytes of a writing bio into a closed frame.
-    pub(super) fn copy_in(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+    pub(super) fn copy_in_closed(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        self.begin_copy(frame);
+        self.0.copy_in(frame, offset, bio, len);
+        self.give_back(frame, Loan::Fill);
+    }
+
+    /// Lends a closed frame to a lane, which copies data into it without the lock, until it gives it back.
+    pub(super) fn begin_copy(&mut self, frame: u32) {
         self.assert_exclusive(frame);
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        let mut at = offset;
-        for segment in bio.segments() {
-            let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: nothing else accesses the frame's memory, as just asserted. The bio is with the cache
-            // between its submission and its completion, so its memory is valid for reads, and it is not the
-            // cache's.
-            unsafe {
-                let to = self.0.address(frame).add(at);
-                piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
-            }
-            at += piece.len() as usize;
-            if at == offset + len {
-                break;
-            }
-        }
-        bio.advance(len as u64);
+        self.frame(frame).lend(FILLING);
     }
 
     /// Holds a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).

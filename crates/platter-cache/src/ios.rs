@@ -29,6 +29,8 @@ pub(super) enum IoKind {
     Ahead,
     /// Writes dirty pages.
     WriteBack,
+    /// Has no bios: a lane copies data of a write into pages.
+    Copy,
     /// Passes on a bio that the cache does not carry out itself: flush, discard, write-zeroes.
     Pass,
 }
@@ -55,6 +57,8 @@ pub(super) struct Ios {
     /// Those that write back, and those that read ahead.
     pub(super) writing: u32,
     pub(super) ahead: u32,
+    /// Those that copy.
+    pub(super) copying: u32,
     /// Those on own lanes that other lanes wait for.
     pub(super) awaited: u32,
 }
@@ -67,6 +71,7 @@ impl Ios {
             out: 0,
             writing: 0,
             ahead: 0,
+            copying: 0,
             awaited: 0,
         }
     }
@@ -88,6 +93,7 @@ impl Ios {
         match kind {
             IoKind::WriteBack => add(&mut self.writing),
             IoKind::Ahead => add(&mut self.ahead),
+            IoKind::Copy => add(&mut self.copying),
             IoKind::Fill | IoKind::Pass => {}
         }
     }
@@ -142,12 +148,14 @@ impl Ios {
     }
 
     /// Calls `each` with the first and the last frame of every I/O that delays an operation on its pages:
-    /// reads, and write-backs until the device has returned their memory.
+    /// reads, copies, and write-backs until the device has returned their memory.
     pub(super) fn each_run(&self, each: &mut dyn FnMut(u32, u32)) {
-        for io in self.table.entries().iter().filter(|io| io.is_out() || io.is_away()) {
+        for io in self.table.entries() {
             let has = match io.state.kind {
-                IoKind::Fill | IoKind::Ahead => !io.is_away(),
-                IoKind::WriteBack => true,
+                IoKind::Fill | IoKind::Ahead => io.is_out(),
+                // Its frames are forgotten when it ends.
+                IoKind::Copy => true,
+                IoKind::WriteBack => io.is_out() || io.is_away(),
                 IoKind::Pass => false,
             };
             if let ([first, ..], [.., last], true) = (&io.state.frames[..], &io.state.frames[..], has) {

@@ -299,7 +299,10 @@ impl Engine {
                             self.set_pass(at, PassState::Flush(page, Flushing::default()));
                         }
                         Obstacle::None => {
-                            self.set_pass(at, PassState::Clear(range.end.div_ceil(PAGE)));
+                            // Pages that are being copied to will be dirty.
+                            let is_sure = self.ios.copying == 0;
+                            let next = if is_sure { range.end.div_ceil(PAGE) } else { range.start / PAGE };
+                            self.set_pass(at, PassState::Clear(next));
                             let reserved = self.pages.reserved.get(ticket);
                             if reserved.is_some_and(|reserved| reserved.busy > 0) {
                                 return;

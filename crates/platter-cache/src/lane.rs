@@ -104,6 +104,9 @@ impl LaneTasks for Tasks {
     /// Processes completions and advances every task as far as possible.
     fn turn(&mut self, now: Time, base: &mut LaneBase<Shared>, engine: &mut Engine) -> bool {
         let called = base.is_called();
+        for task in self.tasks.iter_mut().filter(|task| task.inflow.is_copied()) {
+            engine.copied(now, task);
+        }
         let mut came = base.came.drain(..);
         while !engine.is_spent()
             && let Some(bio) = came.next()
@@ -136,6 +139,10 @@ impl LaneTasks for Tasks {
         let frames = &base.host.frames;
         if frames.ahead.is_short(frames.count()) {
             populate::ask(frames);
+        }
+        for task in &mut self.tasks {
+            // The next turn, which follows at once, marks the pages as written.
+            self.fresh |= task.inflow.copy(frames, &mut task.bio);
         }
         let mut any = false;
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {

@@ -32,6 +32,7 @@ mod frames;
 mod handles;
 mod hold;
 mod inbox;
+mod inflow;
 mod ios;
 mod jobs;
 mod lane;

@@ -16,7 +16,7 @@ const SHARE: u32 = 64;
 impl Engine {
     /// Whether a writer must wait because too many pages are dirty or other writers are waiting.
     pub(super) fn is_crowded(&self, task: &Task) -> bool {
-        let (dirty, limit) = (self.pages.dirty.count, self.pages.dirty.rules.limit);
+        let (dirty, limit) = (self.pages.dirty.taken(), self.pages.dirty.rules.limit);
         let others = !self.room.is_empty() || dirty + self.room.promised() >= limit;
         dirty >= limit || (others && task.turn.is_none())
     }
@@ -127,7 +127,7 @@ impl Engine {
         let due = self.holds_are_due(now);
         if !self.room.is_empty() {
             let dirty = &self.pages.dirty;
-            let room = dirty.rules.limit.saturating_sub(dirty.count);
+            let room = dirty.rules.limit.saturating_sub(dirty.taken());
             // While anything is in flight, its end is another occasion to check.
             let is_still = self.events || (self.ios.out == 0 && self.jobs.is_empty());
             let idle = is_still && self.ios.writing == 0;

@@ -13,7 +13,11 @@ use platter_stack::kit::{Host, Turns};
 impl Managed for Shared {
     fn status(&self) -> Vec<Item> {
         match self.engine() {
-            Ok(engine) => items(&engine),
+            Ok(mut engine) => {
+                // Asking is not counted.
+                engine.totals.locks -= 1;
+                items(&engine)
+            }
             Err(fault) => Vec::from([Item::text("state", fault.to_string(), "why the cache cannot be used")]),
         }
     }
@@ -57,7 +61,8 @@ fn items(engine: &Engine) -> Vec<Item> {
         count_of("write-back errors", totals.write_errors, "since the cache was opened"),
         count_of("cache turns", totals.turns, "times that tasks of lanes were run"),
         count_of("cache turns without progress", totals.vain, "of these, times that nothing could be done"),
-        count_of("cache locks", totals.locks, "times that the lock was taken, for whatever reason"),
+        count_of("cache locks", totals.locks, "times that the lock was taken, except to ask for this"),
+        count_of("pages copied under the lock", totals.copied_inside, "parts of pages of small writes"),
         count_of("pages handled", totals.work, "work done under the lock, in pages"),
         count_of(
             "most pages handled in one turn",

@@ -4,6 +4,7 @@ use super::early::Early;
 use super::engine::{Ask, Engine};
 use super::frames::Held;
 use super::hold::HoldId;
+use super::inflow::Inflow;
 use super::ios::IoKey;
 use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
@@ -119,6 +120,7 @@ pub(super) struct Spare {
     pub(super) flushing: Flushing,
     pub(super) pieces: Vec<Piece>,
     pub(super) early: Early,
+    pub(super) inflow: Inflow,
 }
 
 /// A bio in the cache.
@@ -143,7 +145,7 @@ pub(super) struct Task {
     /// Its number as an exclusive call of its handle; 0: it is not one.
     pub(super) sole: u64,
     pub(super) steps: PageSteps,
-    /// The first byte that is not read yet, and the end.
+    /// The first byte that is not read yet, or not written to or planned to be, and the end.
     pub(super) at: u64,
     pub(super) end: u64,
     /// Pieces to copy.
@@ -151,6 +153,8 @@ pub(super) struct Task {
     /// The hold on the page that it waits for.
     pub(super) hold: Option<HoldId>,
     pub(super) early: Early,
+    // Writes only.
+    pub(super) inflow: Inflow,
     // Flushes only.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
@@ -207,6 +211,7 @@ impl Task {
             pieces: spare.pieces,
             hold: None,
             early: spare.early,
+            inflow: spare.inflow,
             flushing: spare.flushing,
             start,
             size,
@@ -221,7 +226,9 @@ impl Task {
     pub(super) fn into_parts(mut self) -> (Bio, Spare) {
         self.flushing.reset();
         self.early.reset();
-        (self.bio, Spare { flushing: self.flushing, pieces: self.pieces, early: self.early })
+        self.inflow.reset();
+        let Task { bio, flushing, pieces, early, inflow, .. } = self;
+        (bio, Spare { flushing, pieces, early, inflow })
     }
 
     /// Whether the task can continue.

@@ -2,7 +2,7 @@
 
 use super::engine::Engine;
 use super::frames::FRAME;
-use super::ios::Failure;
+use super::ios::{Failure, IoKey};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, blocks};
 use super::task::{Phase, Step, Task};
 use crate::readahead::PAGE;
@@ -16,52 +16,102 @@ pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 /// The cost of copying a page, in pages that are only looked up.
 const COPY: u32 = 4;
 
+/// What a write must wait for.
+enum Obstacle {
+    /// The next turn.
+    Spent,
+    /// The end of an operation on the range.
+    Range(u64),
+    /// Fewer dirty pages.
+    Crowd,
+    /// The end of an I/O that fills the page.
+    Io(IoKey),
+}
+
 impl Engine {
     /// Advances a write as far as possible.
     pub(super) fn write(&mut self, now: Time, task: &mut Task, through: bool) -> Step {
-        if task.bio.done() == 0 {
+        if task.at == task.start {
             task.drops = self.drops;
         }
-        while !task.bio.is_empty() {
-            if self.is_spent() {
-                // Next time, waiting tasks go first.
-                task.turn = None;
-                return self.park_for_turn(task);
+        while task.at < task.end {
+            if let Some(step) = self.write_page(now, task) {
+                return step;
             }
-            let page = task.bio.pos() / PAGE;
-            if let Some(ticket) = self.pages.reserved.of(page) {
-                return self.park_for_range(task, ticket);
-            }
-            if self.is_crowded(task) {
-                return self.throttle(now, task);
-            }
-            let offset = (task.bio.pos() % PAGE) as usize;
-            let len = task.bio.len().min((FRAME - offset) as u64) as usize;
-            let touched = blocks(offset..offset + len);
-            let mut evicted = Evicted { unused_by: None };
-            let frame = match self.pages.store.find(page) {
-                Some(frame) if self.pages.info(frame).is(FILLING) => {
-                    let key = self.io_of(frame);
-                    return self.park(task, key);
-                }
-                _ if self.must_queue(task) => None,
-                Some(frame) => self.pages.writable(frame, touched, &mut evicted),
-                None => self.pages.take(page, &mut evicted),
-            };
-            self.note(evicted);
-            let Some(frame) = frame else { return self.no_room(now, task) };
-            self.pages.info_mut(frame).flags &= !(AHEAD | MARKED);
-            self.pages.store.copy_in(frame, offset, &mut task.bio, len);
-            self.pages.wrote(frame, touched, now);
-            self.pages.expose(frame);
-            self.progress = true;
-            self.work += COPY;
+        }
+        if task.inflow.is_begun() {
+            return self.park_for_copy(task);
         }
         task.turn = None;
         if through || task.bio.flags().intersects(DURABLE) {
             task.phase = Phase::After;
         }
         Ok(task.phase == Phase::Data)
+    }
+
+    /// Writes the task's part of a page. `None`: complete, or planned; otherwise the result of the step.
+    fn write_page(&mut self, now: Time, task: &mut Task) -> Option<Step> {
+        let page = task.at / PAGE;
+        let obstacle = self.obstacle(task, page);
+        // Before the task waits for anything, what was planned is copied.
+        if obstacle.is_some() && task.inflow.is_begun() {
+            return Some(self.park_for_copy(task));
+        }
+        match obstacle {
+            Some(Obstacle::Spent) => {
+                // Next time, waiting tasks go first.
+                task.turn = None;
+                return Some(self.park_for_turn(task));
+            }
+            Some(Obstacle::Range(ticket)) => return Some(self.park_for_range(task, ticket)),
+            Some(Obstacle::Crowd) => return Some(self.throttle(now, task)),
+            Some(Obstacle::Io(key)) => return Some(self.park(task, key)),
+            None => {}
+        }
+        let offset = (task.at % PAGE) as usize;
+        let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
+        let touched = blocks(offset..offset + len);
+        let mut evicted = Evicted { unused_by: None };
+        let frame = match self.pages.store.find(page) {
+            _ if self.must_queue(task) => None,
+            Some(frame) => self.pages.writable(frame, touched, &mut evicted),
+            None => self.pages.take(page, &mut evicted),
+        };
+        self.note(evicted);
+        let Some(frame) = frame else {
+            return Some(match task.inflow.is_begun() {
+                true => self.park_for_copy(task),
+                false => self.no_room(now, task),
+            });
+        };
+        self.pages.info_mut(frame).flags &= !(AHEAD | MARKED);
+        if Engine::is_copied_outside(task) {
+            self.plan_copy(task, frame, (offset, len), touched);
+        } else {
+            self.pages.store.copy_in_closed(frame, offset, &mut task.bio, len);
+            self.pages.wrote(frame, touched, now);
+            self.pages.expose(frame);
+            self.totals.copied_inside += 1;
+        }
+        task.at += len as u64;
+        self.progress = true;
+        self.work += COPY;
+        None
+    }
+
+    /// What keeps a write from going on at a page.
+    fn obstacle(&self, task: &Task, page: u64) -> Option<Obstacle> {
+        if self.is_spent() {
+            return Some(Obstacle::Spent);
+        }
+        if let Some(ticket) = self.pages.reserved.of(page) {
+            return Some(Obstacle::Range(ticket));
+        }
+        if self.is_crowded(task) {
+            return Some(Obstacle::Crowd);
+        }
+        let frame = self.pages.store.find(page).filter(|&frame| self.pages.info(frame).is(FILLING))?;
+        Some(Obstacle::Io(self.io_of(frame)))
     }
 
     /// Does what a write requires before its data.

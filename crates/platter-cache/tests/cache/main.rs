@@ -2,6 +2,7 @@
 
 mod alone;
 mod dead;
+mod early;
 mod errors;
 mod killed;
 mod life;

@@ -31,6 +31,7 @@ impl Page {
         assert_eq!(self.frame.word(), 0);
         self.frame.page.store(number, crate::sync::Ordering::Relaxed);
         self.frame.lend(FILLING);
+        assert!(self.frame.is_lent_to_fill());
         // SAFETY: see `Sync`.
         self.memory.with_mut(|memory| unsafe { *memory = number });
         self.frame.give_back(FILLING);

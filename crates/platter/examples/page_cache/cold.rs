@@ -17,7 +17,10 @@ fn used() -> (u64, f64) {
 }
 
 /// Runs something that reads `amount` units.
-fn measure(amount: f64, run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Result<Side, Box<dyn Error>> {
+pub(crate) fn measure(
+    amount: f64,
+    run: impl FnOnce() -> Result<(), Box<dyn Error>>,
+) -> Result<Side, Box<dyn Error>> {
     let (bytes, cpu) = used();
     let begin = Instant::now();
     run()?;
@@ -26,9 +29,9 @@ fn measure(amount: f64, run: impl FnOnce() -> Result<(), Box<dyn Error>>) -> Res
     Ok(Side { rate: amount / seconds, cpu: cpu_after - cpu, device_bytes: bytes_after - bytes })
 }
 
-type Pair = Result<(Side, Side), Box<dyn Error>>;
+pub(crate) type Pair = Result<(Side, Side), Box<dyn Error>>;
 
-fn both(
+pub(crate) fn both(
     round: usize,
     ours: impl FnOnce() -> Result<Side, Box<dyn Error>>,
     theirs: impl FnOnce() -> Result<Side, Box<dyn Error>>,
@@ -90,11 +93,14 @@ pub(crate) fn streams(bench: &Bench, round: usize) -> Pair {
 
 const THREADS: u64 = 16;
 const READS: u64 = 2500;
-const BLOCK: u64 = 16_384;
+pub(crate) const BLOCK: u64 = 16_384;
 
-/// Runs `read` at random places on 16 threads.
-fn crowd(bench: &Bench, read: &(dyn Fn(&mut [u8], u64) -> bool + Sync)) -> Result<Side, Box<dyn Error>> {
-    let blocks = bench.size / BLOCK;
+/// Runs `read` at random places of the first `size` bytes on 16 threads.
+pub(crate) fn crowd(
+    size: u64,
+    read: &(dyn Fn(&mut [u8], u64) -> bool + Sync),
+) -> Result<Side, Box<dyn Error>> {
+    let blocks = size / BLOCK;
     measure((THREADS * READS) as f64 / 1000.0, || {
         let well = std::thread::scope(|scope| {
             let one = |thread: u64| {
@@ -115,12 +121,12 @@ pub(crate) fn random(bench: &Bench, round: usize) -> Pair {
     let ours = || {
         bench.cool()?;
         let handle = bench.cached(1 << 30)?.handle();
-        crowd(bench, &|buffer, pos| handle.read_at(buffer, pos).is_ok())
+        crowd(bench.size, &|buffer, pos| handle.read_at(buffer, pos).is_ok())
     };
     let theirs = || {
         bench.cool()?;
         let file = bench.file()?;
-        crowd(bench, &|buffer, pos| file.read_exact_at(buffer, pos).is_ok())
+        crowd(bench.size, &|buffer, pos| file.read_exact_at(buffer, pos).is_ok())
     };
     both(round, ours, theirs)
 }

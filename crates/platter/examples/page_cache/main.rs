@@ -1,5 +1,5 @@
 //! Compares Platter's page cache with the kernel's, alternately on the same file: `page_cache [--rounds N]
-//! [--cells NAME,...] [--size BYTES] [DIRECTORY]`.
+//! [--cells NAME,...] [--size BYTES] [--cache PARAMETERS] [DIRECTORY]`.
 //!
 //! Each round runs both sides of a cell once, in an order that changes from round to round. A ratio is
 //! between two runs of the same round; the median of the ratios is printed with the smallest and the largest.
@@ -7,6 +7,7 @@
 
 mod cold;
 mod hits;
+mod loaded;
 
 use platter::{Access, Device};
 use std::error::Error;
@@ -25,7 +26,7 @@ pub(crate) struct Side {
 }
 
 /// The names of cells, the two sides, and the unit.
-const CELLS: [(&str, &str); 9] = [
+const CELLS: [(&str, &str); 13] = [
     ("hit-4k-8m", "copied 4 KiB hits, 8 MiB of pages, against pread(2); M/s"),
     ("hit-4k-256m", "copied 4 KiB hits, 256 MiB of pages, against pread(2); M/s"),
     ("ref-4k-8m", "4 KiB hits by reference, 8 MiB of pages, against pread(2); M/s"),
@@ -35,18 +36,39 @@ const CELLS: [(&str, &str); 9] = [
     ("cold-512", "a cold file in 512-byte reads, against read(2); MiB/s"),
     ("streams-16", "16 interleaved streams on one handle against one stream, cold, Platter's own; MiB/s"),
     ("random-16k", "16 threads on one handle of a cold file, 16 KiB, against pread(2); thousands/s"),
+    ("aged-16k", "the same, through a cache of 256 MiB that is full of other pages; thousands/s"),
+    (
+        "mixed-16k",
+        "the same, three writes for seven reads, synced at the end, against pread(2), pwrite(2); thousands/s",
+    ),
+    (
+        "sync-10",
+        "4 threads, each syncs after 10 writes of 4 KiB, against pwrite(2), fdatasync(2); thousand writes/s",
+    ),
+    ("one-page", "4 threads, 4 KiB hits of one page, against pread(2); M/s"),
 ];
 
 pub(crate) struct Bench {
     pub(crate) path: PathBuf,
     pub(crate) size: u64,
+    /// More parameters of the cache.
+    cache: String,
 }
 
 impl Bench {
     /// The file under a cache.
     pub(crate) fn cached(&self, size: u64) -> Result<Device, Box<dyn Error>> {
-        let spec = format!("cache(size={size}, \"{}\")", self.path.display());
-        Ok(platter::open(&spec, Access::read())?)
+        self.open(size, Access::read())
+    }
+
+    /// The same, to read and write.
+    pub(crate) fn written(&self, size: u64) -> Result<Device, Box<dyn Error>> {
+        self.open(size, Access::read_write())
+    }
+
+    fn open(&self, size: u64, access: Access) -> Result<Device, Box<dyn Error>> {
+        let spec = format!("cache(size={size}, {} \"{}\")", self.cache, self.path.display());
+        Ok(platter::open(&spec, access)?)
     }
 
     /// The file, opened through the kernel.
@@ -115,12 +137,14 @@ fn make(path: &Path, size: u64) -> Result<(), Box<dyn Error>> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut rounds, mut size, mut cells, mut dir) = (5, 4u64 << 30, Vec::new(), PathBuf::from("."));
+    let mut cache = String::new();
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
         match word.as_str() {
             "--rounds" => rounds = value()?.parse()?,
             "--size" => size = value()?.parse::<u64>()? >> 20 << 20,
+            "--cache" => cache = format!("{},", value()?),
             "--cells" => cells = value()?.split(',').map(str::to_string).collect(),
             _ => dir = PathBuf::from(word),
         }
@@ -132,7 +156,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if rounds == 0 || size < 1 << 30 {
         return Err("--rounds must be 1 or more, --size 1073741824 (1 GiB) or more".into());
     }
-    let bench = Bench { path: dir.join("page-cache.dat"), size };
+    let bench = Bench { path: dir.join("page-cache.dat"), size, cache };
     make(&bench.path, size)?;
     for (name, what) in
         CELLS.iter().filter(|(name, _)| cells.is_empty() || cells.iter().any(|cell| cell == name))
@@ -148,7 +172,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "cold-sequential" => cold::sequential(&bench, 1 << 20, bench.size, round)?,
                 "cold-512" => cold::sequential(&bench, 512, 1 << 30, round)?,
                 "streams-16" => cold::streams(&bench, round)?,
-                _ => cold::random(&bench, round)?,
+                "random-16k" => cold::random(&bench, round)?,
+                "aged-16k" => loaded::aged(&bench, round)?,
+                "mixed-16k" => loaded::mixed(&bench, round)?,
+                "sync-10" => loaded::synced(&bench, round)?,
+                _ => loaded::one_page(&bench, round)?,
             });
         }
         show(name, what, &pairs);
