@@ -59,6 +59,8 @@ planted! {
     MountFields "mount-fields" "a line may end after its dash"
     /// The stages of an iSCSI login may be passed without the secret.
     IscsiStage "iscsi-stage" "a login needs no authentication to go on"
+    /// The window of command numbers of an iSCSI session may shrink.
+    IscsiWindow "iscsi-window" "numbers of commands that were promised to an initiator are taken back"
     /// The length of a string in the data of an NBD option may reach past the data.
     NbdString "nbd-string" "the length of a string may reach past the data of its option"
     /// The end of an NBD request may lie beyond 2^64.

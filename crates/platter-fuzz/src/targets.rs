@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod disksim;
 mod iscsi_login;
+mod iscsi_session;
 mod locks;
 mod map_file;
 mod md;
@@ -58,6 +59,7 @@ pub static ALL: &[Target] = &[
     vhost_request::TARGET,
     vhost_message::TARGET,
     iscsi_login::TARGET,
+    iscsi_session::TARGET,
     scsi_command::TARGET,
     scsi_data::TARGET,
     nvme_command::TARGET,

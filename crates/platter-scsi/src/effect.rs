@@ -1,6 +1,6 @@
 //! What a command may do to the blocks of a disk, told from its bytes.
 //!
-//! [`of`] serves whoever passes commands on without carrying them out: a queue that orders them among other I/O, a
+//! [`of`] is for code that passes commands on without carrying them out: a queue that orders them among other I/O, a
 //! cache that must stay coherent, a partition that keeps commands inside its range. The answer holds for every disk
 //! that follows SBC-3, not only for [`Unit`](crate::unit::Unit): it never covers less than what a disk does.
 
