@@ -23,6 +23,7 @@ extern crate std;
 
 pub use platter_protocol::{layout, step, structure};
 
+pub mod bits;
 pub mod command;
 pub mod controller;
 

@@ -2,7 +2,7 @@
 //! recorded one after the other, with `nvme VERB -b` and `nvme VERB -o json`.
 
 use platter_nvme::structure::{Decoded, Structure, Value};
-use platter_nvme::{identify, log};
+use platter_nvme::{bits, identify, log};
 use serde_json::Value as Json;
 
 struct Record {
@@ -161,4 +161,30 @@ fn the_length_of_a_block_follows_from_the_format() {
     namespace[26] = 8;
     assert_eq!(identify::block_len(&namespace), None);
     assert_eq!(identify::block_len(&namespace[..100]), None);
+}
+
+/// The bits that nvme-cli says are supported, by `nvme id-ctrl -H` and `nvme id-ns -H` of the same bytes.
+#[test]
+fn bits_have_the_meaning_that_nvme_cli_gives_them() {
+    let [controller, namespace, ..] = records();
+    let controller = bits::set_bits(&controller.structure.decode(controller.bytes));
+    let of = |all: &[(&str, Vec<&'static str>)], field: &str| {
+        all.iter().find(|(name, _)| *name == field).map(|(_, names)| names.join(", ")).unwrap_or_default()
+    };
+    for (field, names) in [
+        ("oaes", "Namespace Attribute Notices"),
+        ("ctratt", "Extended LBA Formats"),
+        ("oacs", "Format NVM, Namespace Management and Attachment, Doorbell Buffer Config"),
+        ("frmw", "First Firmware Slot Read Only"),
+        ("oncs", "Compare, Dataset Management, Write Zeroes, Save and Select, Timestamp, Copy"),
+        ("ocfs", "Copy Format 0h, Copy Format 1h"),
+        ("vwc", "Volatile Write Cache Present"),
+        ("cmic", ""),
+        ("fuses", ""),
+    ] {
+        assert_eq!(of(&controller, field), names, "{field}");
+    }
+    let namespace = bits::set_bits(&namespace.structure.decode(namespace.bytes));
+    let features = "Deallocated or Unwritten Logical Block Error, Optimal Performance Fields";
+    assert_eq!((of(&namespace, "nsfeat").as_str(), of(&namespace, "rescap").as_str()), (features, ""));
 }

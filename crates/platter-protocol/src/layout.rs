@@ -157,7 +157,31 @@ impl Field {
         (self.kind == Kind::Wide).then(|| self.number(of)).flatten()
     }
 
+    /// The bytes of a number that has whole ones, which most have: they are moved at once, the others bit by bit.
+    const fn whole(&self) -> Option<core::ops::Range<usize>> {
+        let range = self.range();
+        if range.start.is_multiple_of(8) && range.end.is_multiple_of(8) {
+            Some(range.start / 8..range.end / 8)
+        } else {
+            None
+        }
+    }
+
     fn number(&self, of: &[u8]) -> Option<u128> {
+        if let Some(whole) = self.whole() {
+            let bytes = of.get(whole)?;
+            let mut number = [0; 16];
+            return Some(match self.order {
+                Order::Big => {
+                    number[16 - bytes.len()..].copy_from_slice(bytes);
+                    u128::from_be_bytes(number)
+                }
+                Order::Little => {
+                    number[..bytes.len()].copy_from_slice(bytes);
+                    u128::from_le_bytes(number)
+                }
+            });
+        }
         if of.len() < self.end() {
             return None;
         }
@@ -198,6 +222,15 @@ impl Field {
     fn put(&self, of: &mut [u8], value: u128) -> bool {
         if of.len() < self.end() {
             return false;
+        }
+        if let Some(whole) = self.whole() {
+            let bytes = &mut of[whole];
+            let len = bytes.len();
+            match self.order {
+                Order::Big => bytes.copy_from_slice(&value.to_be_bytes()[16 - len..]),
+                Order::Little => bytes.copy_from_slice(&value.to_le_bytes()[..len]),
+            }
+            return true;
         }
         for (n, (byte, mask)) in self.rising().enumerate() {
             match value >> n & 1 {

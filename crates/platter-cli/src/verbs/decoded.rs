@@ -10,18 +10,21 @@ use std::io::Read;
 use std::path::PathBuf;
 
 pub(super) fn show(decoded: Decoded<'_>, context: &Context) -> Result<(), CliError> {
-    // A structure of which not even the first field is there was not given at all.
-    if decoded.fields().next().is_none()
-        && decoded.items().is_empty()
-        && !decoded.structure().fields.is_empty()
-    {
-        let structure = decoded.structure().name;
-        return Err(CliError::usage(format!("{structure} of {} bytes has no field", decoded.bytes().len())));
-    }
+    check(&decoded)?;
     match context.json {
         true => context.print_json(&to_json(decoded)),
         false => context.print(&to_text(decoded, context.terminal)),
     }
+}
+
+/// A structure of which not even the first field is there was not given at all.
+pub(super) fn check(decoded: &Decoded<'_>) -> Result<(), CliError> {
+    let has_fields = !decoded.structure().fields.is_empty();
+    if has_fields && decoded.fields().next().is_none() && decoded.items().is_empty() {
+        let structure = decoded.structure().name;
+        return Err(CliError::usage(format!("{structure} of {} bytes has no field", decoded.bytes().len())));
+    }
+    Ok(())
 }
 
 pub(super) fn fields_table() -> Table {
@@ -32,7 +35,7 @@ pub(super) fn number(table: &mut Table, name: &str, value: u64) {
     table.row([name.to_owned(), value.to_string(), format!("{value:02x}h")]);
 }
 
-fn to_text(decoded: Decoded<'_>, terminal: Terminal) -> String {
+pub(super) fn to_text(decoded: Decoded<'_>, terminal: Terminal) -> String {
     let mut table = fields_table();
     let has_fields = decoded.fields().next().is_some();
     for (name, value) in decoded.fields() {

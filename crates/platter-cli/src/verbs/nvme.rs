@@ -8,6 +8,7 @@ mod endpoint;
 mod list;
 mod query;
 mod raw;
+mod show;
 
 /// The verbs for NVMe.
 #[derive(Subcommand, Debug)]

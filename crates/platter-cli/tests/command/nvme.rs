@@ -22,6 +22,7 @@ fn recorded_data_is_shown_with_the_names_of_its_fields() {
         (&0x1b36.into(), &"QEMU NVMe Ctrl".into())
     );
     assert_eq!(controller["items"][0]["fields"]["mp"], 2500);
+    assert_eq!(controller["bits"]["vwc"][0], "Volatile Write Cache Present");
     let namespace = decode("ns", "id-ns");
     assert_eq!(
         (&namespace["fields"]["nsze"], namespace["items"].as_array().unwrap().len()),
@@ -72,6 +73,9 @@ fn a_device_answers_commands() {
         4
     );
     assert_eq!(json(&["nvme", "smart", "--on", "ram(1M)"])["fields"]["avail_spare"], 100);
+    let text = ok(&["nvme", "id", "--on", "ram(1M)"]);
+    let optional = "oncs: Compare, Dataset Management, Write Zeroes, Save and Select, Verify\n";
+    assert!(text.contains(optional), "{text}");
     let listed = json(&["nvme", "list", "--on", "ram(1M)"]);
     assert_eq!((&listed[0]["size_bytes"], &listed[0]["block_bytes"]), (&(1 << 20).into(), &512.into()));
     assert_eq!(json(&["nvme", "log", "05", "--on", "ram(1M)"])["items"][6]["fields"]["csupp"], 1);

@@ -1,6 +1,7 @@
 //! `platter nvme decode`: bytes as commands, completions, identify data and log pages.
 
-use super::super::decoded::{Input, fields_table, key, number, show, to_json};
+use super::super::decoded::{Input, fields_table, key, number, to_json};
+use super::show::show;
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 use platter::nvme::command::{Entry, Queue};
@@ -19,7 +20,8 @@ Examples:
   platter nvme decode io --file entry.hex --json
   nvme id-ctrl /dev/nvme0 -b | platter nvme decode ctrl --binary --file -
 
-JSON: an object with structure, standard, fields and items, a list of objects with the same keys. Values are numbers or \
+JSON: an object with structure, standard, fields, items, a list of objects with the same keys, and bits, the names of bits \
+that are set by field. Values are numbers or \
 text, in hexadecimal where the bytes have no meaning, in decimal where a number has more than 64 bits. A command also has \
 queue (admin, io), opcode and direction (none, in, out, both); a completion status, in words.")]
 pub(crate) struct Decode {

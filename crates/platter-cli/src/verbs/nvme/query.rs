@@ -1,8 +1,8 @@
 //! Verbs that show what a controller and its namespaces are.
 
-use super::super::decoded::show;
 use super::super::hex;
 use super::endpoint::To;
+use super::show::show;
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 use platter::nvme::command::{self, Effect, Entry};
