@@ -18,12 +18,15 @@ mod check;
 mod completions;
 mod copy;
 mod ctl;
+mod decoded;
+mod hex;
 mod info;
 #[cfg(feature = "iscsi")]
 mod iscsi;
 mod list;
 mod man;
 mod map;
+mod nvme;
 mod raid;
 mod readahead;
 mod repro;
@@ -56,6 +59,9 @@ pub(crate) enum Verb {
     List(list::List),
     /// Show which ranges of a device hold data, and which are holes
     Map(map::Map),
+    /// Send NVMe commands to devices; decode commands, completions, identify data and log pages
+    #[command(subcommand)]
+    Nvme(nvme::Nvme),
     /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
@@ -96,6 +102,7 @@ impl Verb {
             Verb::Iscsi(iscsi) => iscsi.run(context),
             Verb::List(list) => list.run(context),
             Verb::Map(map) => map.run(context),
+            Verb::Nvme(nvme) => nvme.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
             Verb::Serve(serve) => serve.run(context),

@@ -31,11 +31,15 @@
 //! A program can add I/O schedulers, layers and drivers of its own: [`register_elevator`], [`register_layer`] and
 //! [`register_driver`] make them known under their names, which device specs can then contain.
 
+#[cfg(feature = "nvme")]
+pub mod nvme;
 pub mod raid;
 pub mod registry;
 #[cfg(feature = "scsi")]
 pub mod scsi;
 pub mod spec;
+#[cfg(any(feature = "nvme", feature = "scsi"))]
+mod steps;
 
 pub use platter_block as block;
 pub use platter_cache as cache;

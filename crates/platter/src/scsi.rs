@@ -14,29 +14,49 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use platter_scsi::{cdb, layout, page, sense, structure, target, unit};
+pub use platter_scsi::{cdb, effect, filter, layout, page, sense, structure, target, unit};
 
-use platter_block::bio::Flags;
-use platter_block::fault::{Error, Kind};
+use crate::steps;
+use platter_block::lane::Bell;
 use platter_disk::device::Device;
-use platter_disk::sync_io::IoOptions;
-use platter_scsi::unit::{Action, Identity, Plan, Response, Step, StepError, Unit, is_exclusive};
-use std::sync::{PoisonError, RwLock};
-
-/// Bytes that are read at once when the initiator does not get the data.
-const PIECE: usize = 1 << 20;
+use platter_scsi::cdb::{Cdb, TEST_UNIT_READY};
+use platter_scsi::target::{Attribute, News, Nexus, Outcome, Request, Target, TaskId};
+use platter_scsi::unit::{Identity, Response, Step, Unit};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A device that takes SCSI commands, one after the other on each calling thread.
 ///
 /// Commands of several threads run at the same time and are not ordered against each other; COMPARE AND WRITE runs alone
-/// among those of this unit. [`target::Target`] is for several initiators. The data of a command is held
+/// among those of this unit that name its blocks. All threads are one initiator; what it sets by MODE SELECT or START STOP
+/// UNIT stays as long as this value. [`target::Target`] is for several initiators. The data of a command is held
 /// in memory as a whole, at most [`unit::MAX_TRANSFER`] bytes.
 pub struct LogicalUnit {
     device: Device,
-    identity: Identity,
-    /// Written to by a command that must run alone.
-    gate: RwLock<()>,
+    nexus: Nexus,
+    state: Mutex<State>,
+    news: Arc<NewsBell>,
 }
+
+struct State {
+    target: Target,
+    next: u64,
+    /// Commands that have waited and may run now.
+    enabled: BTreeMap<u64, TaskId>,
+}
+
+/// Wakes the threads whose commands wait for others.
+#[derive(Default)]
+struct NewsBell(Condvar);
+
+impl Bell for NewsBell {
+    fn ring(&self) {
+        self.0.notify_all();
+    }
+}
+
+/// The initiator port that all callers of a unit are.
+const CALLER: &str = "caller";
 
 impl LogicalUnit {
     /// The unit of a device. Its serial number is the device's name.
@@ -47,115 +67,95 @@ impl LogicalUnit {
             revision: env!("CARGO_PKG_VERSION").to_owned(),
             serial: device.name().to_string(),
         };
-        LogicalUnit { device, identity, gate: RwLock::new(()) }
+        let news = Arc::new(NewsBell::default());
+        let mut target = Target::new(Unit::new(identity, device.geometry()));
+        let nexus = target.connect(CALLER, Arc::clone(&news) as Arc<dyn Bell>);
+        let state = State { target, next: 0, enabled: BTreeMap::new() };
+        let unit = LogicalUnit { device, nexus, state: Mutex::new(state), news };
+        // Takes the unit attention of power on: the caller has made the unit and knows.
+        let _ = unit.execute(Cdb::new(&TEST_UNIT_READY).bytes(), &[]);
+        unit
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Carries a command out, with this data from the initiator. Data of the medium is in the response's `data_in`, as far
-    /// as it was read. Failures are in its status and sense data.
+    /// as it was read. Failures are in its status and sense data: also that the device has another size since the last
+    /// command, which is a unit attention.
     pub fn execute(&self, cdb: &[u8], data_out: &[u8]) -> Response {
+        let mut state = self.state();
         // Of now: a file below the device may have grown.
-        let unit = Unit::new(self.identity.clone(), self.device.geometry());
-        let steps = match unit.plan(cdb, data_out) {
-            Plan::Done(response) => return response,
-            Plan::Steps(steps) => steps,
-        };
-        let alone = cdb::Cdb::decode(cdb).is_ok_and(|cdb| is_exclusive(cdb.command()));
-        let _others = (!alone).then(|| self.gate.read().unwrap_or_else(PoisonError::into_inner));
-        let _alone = alone.then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner));
-        let mut data_in = Vec::new();
-        for step in &steps {
-            if let Err(error) = self.step(step, data_out, &mut data_in) {
-                return Response { data_in, ..unit.failed(step, error) };
-            }
+        state.target.observe(&self.device.geometry());
+        state.next += 1;
+        let token = state.next;
+        let request = Request { cdb, data_out, attribute: Attribute::Simple, token };
+        let mut outcome = state.target.begin(self.nexus, &request);
+        loop {
+            outcome = match outcome {
+                Outcome::Respond(response) => return response,
+                Outcome::Run(task, steps) => {
+                    drop(state);
+                    return self.carry_out(task, &steps, data_out);
+                }
+                Outcome::Wait(_) => {
+                    let task;
+                    (state, task) = self.wait(state, token);
+                    state.target.resume(task, cdb, data_out)
+                }
+            };
         }
-        Response { data_in, ..unit.done() }
     }
 
-    fn step(&self, step: &Step, data_out: &[u8], data_in: &mut Vec<u8>) -> Result<(), StepError> {
-        let (pos, len, device) = (step.pos, step.len, &self.device);
-        let of_device = |result: Result<(), Error>| result.map_err(|error| at_device(step, &error));
-        match step.action {
-            Action::Read { at } => {
-                let from = at as usize;
-                data_in.resize(from + len as usize, 0);
-                match device.read_at(&mut data_in[from..], pos) {
-                    Err(error) if matches!(error.fault.kind, Kind::Io | Kind::Corrupt | Kind::Short) => {
-                        self.read_blocks(step, from, data_in)
-                    }
-                    read => of_device(read),
+    /// Whether this device's handle may send a command: if the device is read-only, none that may change it.
+    ///
+    /// # Errors
+    /// The rule that refuses it. [`execute`](LogicalUnit::execute) answers such a command with sense data.
+    pub fn allows(&self, cdb: &[u8]) -> Result<(), filter::Rule> {
+        if self.device.geometry().features.read_only { filter::read_only(cdb) } else { Ok(()) }
+    }
+
+    /// Waits until the command of this token may run.
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>, token: u64) -> (MutexGuard<'a, State>, TaskId) {
+        loop {
+            // No command is ever dropped: nothing here aborts any.
+            while let Some(news) = state.target.news(self.nexus) {
+                if let News::Enabled(task, token) = news {
+                    state.enabled.insert(token, task);
+                    // The news may be for another thread.
+                    self.news.ring();
                 }
             }
-            Action::Verify => self.in_pieces(step, |_, _| Ok(())),
-            Action::Compare { at } => self.in_pieces(step, |offset, data| {
-                let from = at + offset;
-                let wanted = &data_out[from as usize..];
-                let differs = data.iter().zip(wanted).position(|(is, wanted)| is != wanted);
-                differs.map_or(Ok(()), |n| Err(StepError::Miscompare { at: from + n as u64 }))
-            }),
-            Action::Write { at, fua } => {
-                let flags = if fua { Flags::FUA } else { Flags::NONE };
-                let data = &data_out[at as usize..][..len as usize];
-                of_device(device.write_at_with(data, pos, IoOptions::default().with_flags(flags)))
+            if let Some(task) = state.enabled.remove(&token) {
+                return (state, task);
             }
-            Action::Fill { block } => self.fill(step, &data_out[..block as usize]),
-            Action::WriteZeroes => of_device(device.write_zeroes(pos, len)),
-            Action::Discard => of_device(device.discard(pos, len)),
-            Action::Flush => of_device(device.flush()),
+            state = self.news.0.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Reads block by block after a read has failed: initiators take the blocks before the one that the sense data names as
-    /// good. Blocks from there on are removed from the data.
-    fn read_blocks(&self, step: &Step, from: usize, data_in: &mut Vec<u8>) -> Result<(), StepError> {
-        let block = self.device.geometry().limits.logical_block as usize;
-        for offset in (0..step.len as usize).step_by(block) {
-            let pos = step.pos + offset as u64;
-            if let Err(error) = self.device.read_at(&mut data_in[from + offset..][..block], pos) {
-                data_in.truncate(from + offset);
-                return Err(StepError::Device { kind: error.fault.kind, pos });
+    fn carry_out(&self, task: TaskId, steps: &[Step], data_out: &[u8]) -> Response {
+        let (mut data_in, mut failed) = (Vec::new(), None);
+        for step in steps {
+            if let Err(error) = steps::carry_out(&self.device, step, data_out, &mut data_in) {
+                failed = Some((step, error));
+                break;
             }
         }
-        Ok(())
+        let mut state = self.state();
+        state.target.end(task);
+        let response = match failed {
+            None => state.target.done(),
+            Some((step, error)) => state.target.failed(step, error),
+        };
+        Response { data_in, ..response }
     }
-
-    /// Reads the range of a step piece by piece; `each` gets the offset in the range and the data.
-    fn in_pieces(
-        &self,
-        step: &Step,
-        each: impl Fn(u64, &[u8]) -> Result<(), StepError>,
-    ) -> Result<(), StepError> {
-        let mut piece = vec![0; PIECE.min(step.len as usize)];
-        for offset in (0..step.len).step_by(PIECE) {
-            let data = &mut piece[..PIECE.min((step.len - offset) as usize)];
-            self.device.read_at(data, step.pos + offset).map_err(|error| at_device(step, &error))?;
-            each(offset, data)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a block again and again.
-    fn fill(&self, step: &Step, block: &[u8]) -> Result<(), StepError> {
-        let at_once = (PIECE / block.len()).max(1).min((step.len / block.len() as u64) as usize);
-        let piece = block.repeat(at_once);
-        for offset in (0..step.len).step_by(piece.len()) {
-            let data = &piece[..piece.len().min((step.len - offset) as usize)];
-            self.device.write_at(data, step.pos + offset).map_err(|error| at_device(step, &error))?;
-        }
-        Ok(())
-    }
-}
-
-/// An error of the device, with its place inside the step.
-fn at_device(step: &Step, error: &Error) -> StepError {
-    let pos = error.offset.clamp(step.pos, step.pos + step.len.saturating_sub(1));
-    StepError::Device { kind: error.fault.kind, pos }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Access, open};
-    use cdb::Cdb;
     use platter_scsi::unit::Status;
 
     fn unit(spec: &str) -> LogicalUnit {
@@ -209,6 +209,66 @@ mod tests {
         std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(advance)));
         let read = unit.execute(at(&cdb::READ_10, 3).with("TRANSFER LENGTH", 1).bytes(), &[]).data_in;
         assert_eq!(u64::from_le_bytes(read[..8].try_into().unwrap()), 3 * STEPS);
+    }
+
+    #[test]
+    fn what_is_selected_stays_and_is_told() {
+        let unit = unit("ram(1M)");
+        let why = |response: &Response| sense::Sense::decode(&response.sense).map(|sense| sense.code());
+        let ask = |cdb: Cdb| unit.execute(cdb.bytes(), &[]);
+        let ready = || ask(Cdb::new(&cdb::TEST_UNIT_READY));
+        let pending = || {
+            why(&Response {
+                sense: ask(Cdb::new(&cdb::REQUEST_SENSE).with("ALLOCATION LENGTH", 18)).data_in,
+                ..ready()
+            })
+        };
+        assert_eq!((ready().status, pending()), (Status::Good, Ok((0, 0))));
+        assert_eq!(ask(Cdb::new(&cdb::START_STOP_UNIT)).status, Status::Good);
+        assert_eq!((why(&ready()), pending()), (Ok((4, 2)), Ok((4, 2))));
+        assert_eq!(ask(Cdb::new(&cdb::START_STOP_UNIT).with("START", 1)).status, Status::Good);
+        // SWP of the Control mode page.
+        let list = [&[0; 8][..], &[0x0a, 10, 0, 0x10, 8, 0, 0, 0, 0, 0, 0, 0]].concat();
+        let select = Cdb::new(&cdb::MODE_SELECT_10).with("PF", 1).with("PARAMETER LIST LENGTH", 20);
+        assert_eq!(unit.execute(select.bytes(), &list).status, Status::Good);
+        let write = at(&cdb::WRITE_10, 0).with("TRANSFER LENGTH", 1);
+        assert_eq!(why(&unit.execute(write.bytes(), &[1; 512])), Ok((0x27, 2)));
+        ask(at(&cdb::READ_10, 0).with("TRANSFER LENGTH", 3));
+        let log = ask(Cdb::new(&cdb::LOG_SENSE)
+            .with("PC", 1)
+            .with("PAGE CODE", 0x19)
+            .with("ALLOCATION LENGTH", 99))
+        .data_in;
+        let counts = page::log(&log).decode(&log).items()[0];
+        assert_eq!(counts.get("NUMBER OF READ COMMANDS"), Some(1));
+        assert_eq!(counts.get("NUMBER OF LOGICAL BLOCKS TRANSMITTED"), Some(3));
+    }
+
+    #[test]
+    fn a_device_that_grows_is_an_attention() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let device = open(path.to_str().unwrap(), Access::read_write()).unwrap();
+        let unit = LogicalUnit::new(device.clone());
+        let ready = || unit.execute(Cdb::new(&cdb::TEST_UNIT_READY).bytes(), &[]);
+        assert_eq!(ready().status, Status::Good);
+        std::fs::File::options().write(true).open(&path).unwrap().set_len(2 << 20).unwrap();
+        device.refresh().unwrap();
+        assert_eq!(sense::Sense::decode(&ready().sense).unwrap().code(), (0x2a, 9));
+        assert_eq!(ready().status, Status::Good);
+    }
+
+    #[test]
+    fn a_read_only_device_names_the_rule() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let unit = LogicalUnit::new(open(path.to_str().unwrap(), Access::read()).unwrap());
+        let write = at(&cdb::WRITE_10, 9).with("TRANSFER LENGTH", 1);
+        let rule = unit.allows(write.bytes()).unwrap_err().to_string();
+        assert!(rule.contains("2ah may change blocks from 9 on"), "{rule}");
+        assert_eq!(unit.allows(at(&cdb::READ_10, 9).bytes()), Ok(()));
     }
 
     #[test]

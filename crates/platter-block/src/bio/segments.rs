@@ -62,10 +62,9 @@ impl SegmentList {
 
     /// Empties the list and keeps the command.
     pub(crate) fn clear_segments(&mut self) {
-        let command = self.command().cloned();
-        self.clear();
-        if command.is_some() {
-            self.set_command(command);
+        self.count = 0;
+        if self.command().is_none() {
+            self.clear();
         }
     }
 
@@ -75,7 +74,10 @@ impl SegmentList {
     }
 
     pub(crate) fn set_command(&mut self, command: Option<Arc<Command>>) {
-        self.own_spill().command = command;
+        match self.spill.as_mut().and_then(Arc::get_mut) {
+            Some(own) => own.command = command,
+            None => self.own_spill().command = command,
+        }
     }
 
     /// The spill, copied first if clones use it.

@@ -4,10 +4,9 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod decode;
-mod hex;
 mod query;
 mod raw;
-mod show;
+mod sense;
 mod unit;
 
 /// The verbs for SCSI.
@@ -25,6 +24,10 @@ pub(crate) enum Scsi {
     Luns(query::Luns),
     /// Show the mode pages of a device
     Modes(query::Modes),
+    /// Show what a device has to say besides the answers to commands: unit attentions, and whether it is ready
+    Sense(query::SenseArgs),
+    /// Show a log page of a device
+    Log(query::Log),
     /// Send a command, with data from and to files
     Raw(raw::Raw),
 }
@@ -38,6 +41,8 @@ impl Scsi {
             Scsi::Readcap(readcap) => readcap.run(context),
             Scsi::Luns(luns) => luns.run(context),
             Scsi::Modes(modes) => modes.run(context),
+            Scsi::Sense(sense) => sense.run(context),
+            Scsi::Log(log) => log.run(context),
             Scsi::Raw(raw) => raw.run(context),
         }
     }

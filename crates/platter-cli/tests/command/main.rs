@@ -15,6 +15,7 @@ mod iscsi;
 mod killed;
 mod list;
 mod map;
+mod nvme;
 mod run;
 mod scsi;
 mod served;

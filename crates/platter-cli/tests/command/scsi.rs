@@ -106,6 +106,20 @@ fn a_device_answers_commands() {
         &["scsi", "vpd", "c1", "--on", "ram(1M)"],
         &["INVALID FIELD IN CDB (byte 2 of the command)"],
     );
+    let log = json(&["scsi", "log", "--on", "ram(1M)"]);
+    assert_eq!(
+        (&log["items"][0]["fields"]["page_code"], &log["items"][1]["fields"]["page_code"]),
+        (&0.into(), &0x19.into())
+    );
+    let counts = json(&["scsi", "log", "19", "--on", "ram(1M)"]);
+    assert_eq!(counts["items"][0]["fields"]["number_of_read_commands"], 0);
+    let sense = json(&["scsi", "sense", "--descriptor", "--on", "ram(1M)"]);
+    assert_eq!((&sense["sense_key"], &sense["fields"]["response_code"]), (&"NO SENSE".into(), &0x72.into()));
+    fails_saying(
+        1,
+        &["scsi", "log", "3f", "--on", "ram(1M)"],
+        &["INVALID FIELD IN CDB (byte 2 of the command"],
+    );
     fails_saying(2, &["scsi", "vpd", "zz", "--on", "ram(1M)"], &["a hexadecimal number from 00 to ff"]);
 }
 
@@ -141,6 +155,43 @@ fn what_is_written_by_a_command_is_read_by_another() {
     );
     let past = json_of_failure(&["scsi", "raw", "28 00 00 ff ff ff 00 00 01 00", "--on", &disk]);
     assert_eq!(past["sense"]["additional_sense"], "LOGICAL BLOCK ADDRESS OUT OF RANGE");
+}
+
+#[test]
+fn a_command_that_linux_would_refuse_names_the_rule() {
+    let raw = |hex| ["scsi", "raw", hex, "--on", "ram(1M)", "--unprivileged"];
+    ok(&raw("12 00 00 00 24 00"));
+    let write = raw("93 00 00 00 00 00 00 00 00 00 00 00 00 01 00 00");
+    fails_saying(4, &write, &["WRITE SAME (16): operation code 93h", "open for writing, or CAP_SYS_RAWIO"]);
+    let reserve = raw("5e 00 00 00 00 00 00 00 08 00");
+    fails_saying(4, &reserve, &["PERSISTENT RESERVE IN, READ KEYS: operation code 5eh", "not among those"]);
+    ok(&reserve[..5]);
+}
+
+/// Fields of a log page, as sg3-utils decodes them.
+#[test]
+fn a_log_page_agrees_with_sg_logs() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.hex");
+    let numbers: Vec<String> = (1..=8).map(|n| format!("00 00 00 00 00 00 00 {n:02x}")).collect();
+    // With the parameters of idle time and of the interval, without which sg_logs shows none.
+    let others = "00 02 03 08 00 00 00 00 00 00 00 00 00 03 03 08 00 00 00 00 00 00 00 00";
+    let hex = format!("19 00 00 5c 00 01 03 40 {} {others}", numbers.join(" "));
+    std::fs::write(&page, &hex).unwrap();
+    let Ok(theirs) = Command::new("sg_logs").arg(format!("--in={}", page.display())).output() else {
+        eprintln!("skipped: sg_logs is not installed (package sg3-utils)");
+        return;
+    };
+    let theirs = String::from_utf8(theirs.stdout).unwrap().to_lowercase();
+    let ours = json(&args(&decode("log", &hex, &[])));
+    for key in [
+        "number_of_read_commands",
+        "number_of_logical_blocks_received",
+        "number_of_logical_blocks_transmitted",
+    ] {
+        let wanted = format!("{} = {}", key.replace('_', " "), ours["items"][0]["fields"][key]);
+        assert!(theirs.contains(&wanted), "{wanted}: {theirs}");
+    }
 }
 
 /// What a command that fails prints as JSON.

@@ -36,6 +36,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "crates/platter-remote/src/nbd/client/channel/transmit.rs",
         "headers of requests in system calls on sockets",
     ),
+    ("crates/platter-remote/src/nvme/ioctl.rs", "ioctls without a safe wrapper, which name memory"),
     ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
     (
         "crates/platter-serve/src/ublk/control_ring.rs",
@@ -71,6 +72,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/pool.rs", "memory that many buffers share"),
     ("crates/platter-disk/src/pool/backing.rs", "mapped memory"),
     ("crates/platter-disk/src/sync_io.rs", "segments over borrowed memory"),
+    ("crates/platter-disk/src/sync_io/commands.rs", "segments over borrowed memory"),
     ("crates/platter-engines/src/dsw/vfs.rs", "methods of a file system that SQLite calls"),
     ("crates/platter-engines/src/fixed_random.rs", "the C library's random numbers, replaced"),
     ("crates/platter-engines/src/registered.rs", "a file system registered with SQLite"),
@@ -82,6 +84,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-fuzz/src/memory.rs", "an allocator that counts"),
     ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
     ("crates/platter-sim/src/cd_writer.rs", "the answer to a command into the memory of its request"),
+    ("crates/platter-cache/src/memory.rs", "memory from the system, and tables in it"),
     ("crates/platter-cache/src/frames.rs", "the memory of pages, read without a lock"),
     ("crates/platter-cache/src/resident.rs", "shows pages to handles"),
     ("crates/platter-stack/src/kit/core.rs", "copies between buffers and bios that a layer has in its hands"),

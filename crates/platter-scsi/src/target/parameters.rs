@@ -162,7 +162,7 @@ fn log_sense(target: &mut Target, _: (TaskId, Nexus), cdb: &Cdb, _: &[u8]) -> Re
 
 /// Parameter 0001h: commands and blocks; the intervals that SBC-3 has after them are not measured.
 fn statistics(counts: &Counts) -> Vec<u8> {
-    let fields = [counts.reads, counts.writes, counts.read_blocks, counts.written_blocks, 0, 0, 0, 0];
+    let fields = [counts.reads, counts.writes, counts.written_blocks, counts.read_blocks, 0, 0, 0, 0];
     // Format and linking 3: binary, not saved.
     let mut parameter = vec![0x00, 0x01, 0x03, 8 * fields.len() as u8];
     fields.iter().for_each(|field| parameter.extend(field.to_be_bytes()));

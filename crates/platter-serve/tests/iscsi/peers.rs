@@ -3,6 +3,7 @@
 use crate::initiator::TARGET;
 use crate::serve;
 use platter::registry::{self, Access};
+use platter_serve::export::Options;
 use std::process::{Command, Output};
 
 /// Runs a program; `None` if it is not installed.
@@ -38,12 +39,15 @@ fn libiscsi_finds_and_asks_the_target() {
     }
 }
 
-/// Every test that libiscsi has for a disk; those of commands that a target need not have are skipped by it.
+/// Every test that libiscsi has for a disk, those of multipath over two portals; those of commands that a target need not
+/// have are skipped by it. `scripts/check-iscsi-target` runs them on other devices too, and lists what is skipped.
 #[test]
 fn libiscsi_finds_no_fault_with_the_target() {
-    let fixture = serve(registry::open("ram(256M)", Access::read_write()).unwrap());
-    let url = format!("iscsi://{}/{TARGET}/0", fixture.address);
-    let Some(output) = run("iscsi-test-cu", &["-d", "-t", "ALL", &url, &url]) else { return };
+    let mut fixture = serve(registry::open("ram(256M)", Access::read_write()).unwrap());
+    let server = fixture.server.as_mut().unwrap();
+    let other = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
+    let [url, second] = [&fixture.address, &other].map(|address| format!("iscsi://{address}/{TARGET}/0"));
+    let Some(output) = run("iscsi-test-cu", &["-d", "-t", "ALL", &url, &second]) else { return };
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}");
     let line = text.lines().find(|line| line.trim_start().starts_with("tests ")).unwrap_or_default();

@@ -2,8 +2,9 @@
 
 use super::{DirectQueue, Role, Run, Slot};
 use crate::bio::{Bio, Flags, Op};
+use crate::command::MemoryUse;
 use crate::defect::{self, Defect};
-use crate::driver::{Chain, Started};
+use crate::driver::{Chain, Geometry, Started};
 use crate::fault::{Fault, Kind};
 use crate::queue::family::Parent;
 use crate::queue::pause::queue_fault;
@@ -11,6 +12,7 @@ use crate::queue::split::{check, fits, front_bytes};
 use crate::queue::zeroes::{AT_ONCE, Zeroes, can_write};
 use crate::queue::{MARKS, NO_PARENT, SPARE_BIOS, is_at_head};
 use crate::request::Marks;
+use crate::segment::Segment;
 use crate::time::Time;
 use crate::trace::{Action, Event};
 use alloc::vec::Vec;
@@ -29,6 +31,23 @@ impl DirectQueue {
             bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
         }
         self.admit(now, bio);
+    }
+
+    /// The memory of a command that needs no further checks, as [`Common::covers`](super::Common::covers) for transfers.
+    #[inline(never)]
+    pub(super) fn covers_command(&self, bio: &Bio) -> Option<Segment> {
+        let command = bio.command()?;
+        let (Geometry { limits, features, .. }, piece) = (&self.geometry, bio.single_segment()?);
+        let is_common = features.commands.contains(command.set())
+            && command.memory() != MemoryUse::Copied
+            && limits.is_aligned(&piece)
+            && limits.is_one_piece(&piece)
+            && bio.len() <= u64::from(limits.max_transfer)
+            && !bio.flags().intersects(Flags::ORDERED | Flags::ATOMIC)
+            && !(features.read_only && command.reach().changes())
+            && bio.deadline().is_none();
+        self.counters.commands_mapped.add(u64::from(is_common));
+        is_common.then_some(piece)
     }
 
     /// Fails a bio of the queue.

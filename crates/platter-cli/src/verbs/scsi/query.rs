@@ -1,7 +1,8 @@
 //! Verbs that show what a device says about itself.
 
-use super::hex;
-use super::show::show;
+use super::super::decoded::show;
+use super::super::hex;
+use super::sense::show_sense;
 use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
@@ -11,6 +12,9 @@ use platter::scsi::structure::Structure;
 
 /// Room for the answer to a query: more than any page here has.
 const ROOM: u64 = 4096;
+
+/// Room for sense data, whose length has one byte.
+const SENSE_ROOM: u64 = 252;
 
 /// The device, and how to show its answer.
 #[derive(Args, Debug)]
@@ -29,15 +33,24 @@ impl Query {
         layout: fn(&[u8]) -> &'static Structure,
         context: &Context,
     ) -> Result<(), CliError> {
+        self.ask(cdb, |data| show(layout(data).decode(data), context), context)
+    }
+
+    /// Sends a command; `print` prints the answer, unless it is wanted in hexadecimal.
+    fn ask(
+        &self,
+        cdb: Cdb,
+        print: impl FnOnce(&[u8]) -> Result<(), CliError>,
+        context: &Context,
+    ) -> Result<(), CliError> {
         let response = self.on.open(false)?.execute(cdb.bytes(), &[]);
         if let Some(why) = failure(&response) {
             return Err(CliError::failed(format!("{}: {}: {why}", self.on.spec, cdb.command().name)));
         }
         if !self.hex {
-            return show(layout(&response.data_in).decode(&response.data_in), context);
+            return print(&response.data_in);
         }
-        let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
-        context.print(&lines.collect::<String>())
+        context.print(&hex::lines(&response.data_in))
     }
 }
 
@@ -152,7 +165,7 @@ pub(crate) struct Modes {
 
 fn mode_page_code(text: &str) -> Result<u8, String> {
     let code = u8::from_str_radix(text, 16).ok().filter(|code| *code <= 0x3f);
-    code.ok_or_else(|| "a mode page is a hexadecimal number from 00 to 3f".to_owned())
+    code.ok_or_else(|| "a page is a hexadecimal number from 00 to 3f".to_owned())
 }
 
 impl Modes {
@@ -160,5 +173,57 @@ impl Modes {
         let cdb =
             Cdb::new(&cdb::MODE_SENSE_10).with("PAGE CODE", self.page.into()).with("ALLOCATION LENGTH", ROOM);
         self.query.run(cdb, |_| &page::MODE_PARAMETERS_10, context)
+    }
+}
+
+/// Arguments of `platter scsi sense`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Sends REQUEST SENSE. The sense data of a command that fails comes with it, so this shows only what is of the device.
+
+Examples:
+  platter scsi sense --on disk.img
+  platter scsi sense --descriptor --on 'ram(1M)' --json
+
+JSON: as platter scsi decode sense.")]
+pub(crate) struct SenseArgs {
+    /// Ask for the descriptor format
+    #[arg(long)]
+    descriptor: bool,
+    #[command(flatten)]
+    query: Query,
+}
+
+impl SenseArgs {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        let cdb = Cdb::new(&cdb::REQUEST_SENSE).with("DESC", self.descriptor.into());
+        let cdb = cdb.with("ALLOCATION LENGTH", SENSE_ROOM);
+        self.query.ask(cdb, |data| show_sense(data, context), context)
+    }
+}
+
+/// Arguments of `platter scsi log`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Page 00 lists the others: 19 (general statistics and performance).
+
+Examples:
+  platter scsi log --on disk.img
+  platter scsi log 19 --on 'ram(1M)' --json
+
+JSON: as platter scsi decode log.")]
+pub(crate) struct Log {
+    /// The log page, in hexadecimal
+    #[arg(default_value = "00", value_parser = mode_page_code)]
+    page: u8,
+    #[command(flatten)]
+    query: Query,
+}
+
+impl Log {
+    pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        // The cumulative values.
+        let cdb = Cdb::new(&cdb::LOG_SENSE).with("PC", 1).with("PAGE CODE", self.page.into());
+        self.query.run(cdb.with("ALLOCATION LENGTH", ROOM), page::log, context)
     }
 }

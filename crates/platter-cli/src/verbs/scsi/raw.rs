@@ -1,11 +1,12 @@
 //! `platter scsi raw`: any command.
 
-use super::hex;
-use super::show::sense_to_json;
+use super::super::hex;
+use super::sense::sense_to_json;
 use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::scsi::cdb::{Cdb, Direction};
+use platter::scsi::filter::{self, Handle};
 use platter::scsi::sense::Sense;
 use platter::scsi::unit::{MAX_TRANSFER, changes_medium};
 use serde_json::{Value as Json, json};
@@ -42,6 +43,9 @@ pub(crate) struct Raw {
     /// Write the data that the command returns to this file, which must not exist
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Refuse what Linux refuses from a program without CAP_SYS_RAWIO; without --yes-destroy, as for a device that is open for reading only
+    #[arg(long)]
+    unprivileged: bool,
     /// The command may change this device
     #[arg(long, value_name = "SPEC")]
     yes_destroy: Option<String>,
@@ -55,6 +59,11 @@ impl Raw {
         if bytes.len() != cdb.bytes().len() {
             let (name, needed) = (cdb.command().name, cdb.bytes().len());
             return Err(CliError::usage(format!("{name} of {} bytes; it has {needed}", bytes.len())));
+        }
+        if self.unprivileged {
+            let handle = Handle { writable: self.yes_destroy.is_some(), privileged: false };
+            filter::linux(&bytes, handle)
+                .map_err(|rule| CliError::refused(format!("{}: {rule}", cdb.command().name)))?;
         }
         let writes = changes_medium(cdb.command());
         if writes && self.yes_destroy.as_ref() != Some(&self.on.spec) {
@@ -82,8 +91,7 @@ impl Raw {
                 "data_in": printed.then(|| hex::print(&response.data_in)),
             }))?;
         } else if printed {
-            let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
-            context.print(&lines.collect::<String>())?;
+            context.print(&hex::lines(&response.data_in))?;
         } else if self.output.is_none() {
             context.note(&format!("{} bytes of data; --output FILE keeps them", response.data_in.len()));
         }
