@@ -10,7 +10,7 @@ use platter_disk::open::DiskOptions;
 use platter_disk::sync_io::{CommandData, IoOptions};
 use platter_remote::iscsi::client::IscsiOptions;
 use platter_remote::iscsi::wire::{HEADER_BYTES, at, flag, opcode};
-use platter_scsi::cdb::WRITE_10;
+use platter_scsi::cdb::{READ_10, WRITE_10};
 use platter_scsi::page;
 use platter_scsi::sense::{Failure, Key};
 use std::collections::HashSet;
@@ -114,20 +114,85 @@ fn a_command_is_not_repeated_without_end() {
     assert!(error.to_string().contains("PROTOCOL SERVICE CRC ERROR"), "{error}");
 }
 
-#[test]
-fn after_a_reset_there_is_another_session_and_a_flush_tells_of_it() {
-    // A disk in memory has no cache that could be lost.
-    let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    file.as_file().set_len(SIZE).unwrap();
-    let serving = Serving::new(Device::open(file.path(), DiskOptions::read_write()).unwrap());
-    let reset = |number| (number == 1).then(|| (2, sense(Key::UNIT_ATTENTION, 0x29, 0)));
-    let Some((device, _relay)) = behind(&serving, IscsiOptions::default(), reset) else { return };
+/// A disk behind a relay whose new sessions say that only the nexus was lost. The second write is answered with a unit attention
+/// of this qualifier of 29h, if there is one.
+fn with_a_cache_that_stays(serving: &Serving, reset: Option<u8>) -> Option<(Device, Relay)> {
+    let writes = Writes::new();
+    let relay = Relay::new(serving.address(), move |unit| {
+        if let (Some(1), Some(code)) = (writes.answered(unit), reset) {
+            return Fate::Replace(with_status(unit.bytes, 2, &sense(Key::UNIT_ATTENTION, 0x29, code)));
+        }
+        let header = unit.header();
+        let is_attention = !unit.to_target && header.opcode() == opcode::RESPONSE && header.0[3] == 2;
+        match is_attention && unit.connection > 0 {
+            true => Fate::Replace(with_status(unit.bytes, 2, &sense(Key::UNIT_ATTENTION, 0x29, 7))),
+            false => Fate::Pass,
+        }
+    });
+    let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
+    let device = connect(&url, "noop", IscsiOptions::default())?;
     device.write_at(&[1; 512], 0).unwrap();
     device.write_at(&[2; 512], 512).unwrap();
-    assert_eq!(fact(&device, "reconnects"), "1");
-    assert!(device.flush().is_err(), "the first write may be lost");
-    device.acknowledge_flush_failure();
+    Some((device, relay))
+}
+
+/// A served file: a disk in memory has no cache that could be lost.
+fn with_a_cache() -> (Serving, NamedTempFile) {
+    let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.as_file().set_len(SIZE).unwrap();
+    (Serving::new(Device::open(file.path(), DiskOptions::read_write()).unwrap()), file)
+}
+
+#[test]
+fn after_a_reset_there_is_another_session_and_a_flush_tells_of_a_lost_cache() {
+    for (code, loses) in [(0, true), (1, true), (3, false)] {
+        let (serving, _file) = with_a_cache();
+        let Some((device, _relay)) = with_a_cache_that_stays(&serving, Some(code)) else { return };
+        assert_eq!(fact(&device, "reconnects"), "1");
+        assert_eq!(device.flush().is_err(), loses, "29h {code:02x}h");
+        device.acknowledge_flush_failure();
+        device.flush().unwrap();
+    }
+}
+
+#[test]
+fn a_unit_that_has_lost_only_the_nexus_has_its_cache() {
+    let (serving, _file) = with_a_cache();
+    let Some((device, relay)) = with_a_cache_that_stays(&serving, None) else { return };
+    relay.cut();
     device.flush().unwrap();
+    assert_eq!(fact(&device, "reconnects"), "1");
+}
+
+#[test]
+fn what_a_target_leaves_out_is_read_again() {
+    let serving = Serving::new(Device::ram(SIZE).unwrap());
+    let (reads, cuts) = (Arc::new(AtomicUsize::new(0)), AtomicBool::new(true));
+    let count = Arc::clone(&reads);
+    let relay = Relay::new(serving.address(), move |unit| {
+        let header = unit.header();
+        if unit.to_target && header.opcode() == opcode::COMMAND && unit.bytes[32] == READ_10.opcode {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        let ends = header.opcode() == opcode::DATA_IN && header.flags() & flag::STATUS != 0;
+        if !ends || header.data_bytes() != 4096 || !cuts.swap(false, Ordering::SeqCst) {
+            return Fate::Pass;
+        }
+        // The answer has the first half, and says so.
+        let mut short = unit.bytes[..HEADER_BYTES + 2048].to_vec();
+        short[1] |= flag::UNDERFLOW;
+        short[5..8].copy_from_slice(&[0, 8, 0]);
+        short[at::RESIDUAL..at::RESIDUAL + 4].copy_from_slice(&2048u32.to_be_bytes());
+        Fate::Replace(short)
+    });
+    let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
+    let Some(device) = connect(&url, "noop", IscsiOptions::default()) else { return };
+    let written: Vec<u8> = (0..4096u32).map(|n| (n ^ n >> 8) as u8).collect();
+    device.write_at(&written, 0).unwrap();
+    let mut data = vec![0; 4096];
+    device.read_at(&mut data, 0).unwrap();
+    assert!(data == written);
+    assert_eq!(reads.load(Ordering::SeqCst), 2);
 }
 
 #[test]
@@ -248,8 +313,6 @@ fn a_session_that_ends_under_a_command_of_a_program_ends_the_command() {
     let command = Arc::new(command.with_reach(Reach::READS_ALL));
     let error = device.command(&command, CommandData::None, IoOptions::default()).unwrap_err();
     assert_eq!((error.fault.kind, command.outcome()), (Kind::Io, None), "{error}");
-    // The bits that a unit of the protocol has in front of a final command.
-    assert_eq!(flag::FINAL, 0x80);
     device.write_at(&[1; 512], 0).unwrap();
     assert_eq!(relay.connections(), 2);
 }
