@@ -19,10 +19,13 @@
 #![deny(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "disk"))]
 extern crate std;
 
 pub mod cdb;
+#[cfg(feature = "disk")]
+#[allow(unsafe_code)]
+pub mod disk;
 pub mod layout;
 pub mod page;
 pub mod sense;
