@@ -13,7 +13,6 @@ use crate::segment::Segment;
 use alloc::boxed::Box;
 use core::fmt;
 
-mod commands;
 mod deadline;
 mod fields;
 mod flags;

@@ -14,6 +14,8 @@ mod nbd_answer;
 mod nbd_handshake;
 mod nbd_reply;
 mod nbd_request;
+mod nvme_command;
+mod nvme_data;
 mod partition;
 mod read_trace;
 mod record;
@@ -58,6 +60,8 @@ pub static ALL: &[Target] = &[
     iscsi_login::TARGET,
     scsi_command::TARGET,
     scsi_data::TARGET,
+    nvme_command::TARGET,
+    nvme_data::TARGET,
 ];
 
 /// The format of a name.

@@ -3,6 +3,7 @@
 //! Layouts are data ([`layout::Field`]): the same rows decode, encode, print a table and point at the byte of a command
 //! that was wrong. A decoded value keeps the bytes that it came from, so that fields which no layout names survive.
 //! [`unit::Unit`] is the device's side: it answers commands for any block device, without doing I/O itself.
+//! [`effect::of`] tells which blocks a command may read or change.
 //! [`target::Target`] adds what several initiators at one unit need: order, reservations, unit attentions.
 //! Names of commands and fields are those of the standards SPC-4 (commands of all devices) and SBC-3 (of disks).
 //!
@@ -22,13 +23,14 @@ extern crate alloc;
 #[cfg(any(test, feature = "disk"))]
 extern crate std;
 
+pub use platter_protocol::{layout, structure};
+
 pub mod cdb;
 #[cfg(feature = "disk")]
 #[allow(unsafe_code)]
 pub mod disk;
-pub mod layout;
+pub mod effect;
 pub mod page;
 pub mod sense;
-pub mod structure;
 pub mod target;
 pub mod unit;

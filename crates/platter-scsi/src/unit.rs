@@ -10,7 +10,9 @@
 mod data;
 mod medium;
 
+pub use crate::effect::changes_medium;
 pub(crate) use data::{D_SENSE, SWP, WCE, changeable, pages, sense, within};
+pub use platter_protocol::step::{Action, Step, StepError};
 
 use crate::cdb::{self, Cdb, Command, Error};
 use crate::layout;
@@ -119,69 +121,6 @@ impl Response {
     pub(crate) fn data(data_in: Vec<u8>) -> Response {
         Response { data_in, ..Response::GOOD }
     }
-}
-
-/// What is to be done with a range of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Read into the data-in, from this offset on.
-    Read {
-        /// Offset in the data-in.
-        at: u64,
-    },
-    /// Read and forget the data.
-    Verify,
-    /// Read and compare with the data-out; the first byte that differs goes to [`StepError::Miscompare`].
-    Compare {
-        /// Offset in the data-out.
-        at: u64,
-    },
-    /// Write from the data-out.
-    Write {
-        /// Offset in the data-out.
-        at: u64,
-        /// The data must be durable on completion.
-        fua: bool,
-    },
-    /// Write the first `block` bytes of the data-out again and again.
-    Fill {
-        /// Length of the pattern in bytes.
-        block: u64,
-    },
-    /// Let the range read as zeroes.
-    WriteZeroes,
-    /// The contents are no longer needed.
-    Discard,
-    /// Make all that was written durable. The range is the one that the initiator named.
-    Flush,
-}
-
-/// A step of a command on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What is to be done.
-    pub action: Action,
-    /// Offset on the device in bytes.
-    pub pos: u64,
-    /// Length in bytes.
-    pub len: u64,
-}
-
-/// Why a step did not succeed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepError {
-    /// The device reported a fault of this kind, at this offset on the device.
-    Device {
-        /// The kind.
-        kind: Kind,
-        /// Offset on the device in bytes, of the first byte that was not transferred if that is known.
-        pos: u64,
-    },
-    /// The data differs.
-    Miscompare {
-        /// Offset of the first byte that differs in the data-out.
-        at: u64,
-    },
 }
 
 /// What is to be done for a command.
@@ -414,24 +353,6 @@ pub(crate) fn field(cdb: &Cdb, name: &str) -> u64 {
 /// Whether a command must not run together with others that name blocks of its range.
 pub fn is_exclusive(command: &Command) -> bool {
     *command == cdb::COMPARE_AND_WRITE
-}
-
-/// Whether carrying a command out may change the medium.
-pub fn changes_medium(command: &Command) -> bool {
-    const CHANGES: &[&Command] = &[
-        &cdb::WRITE_6,
-        &cdb::WRITE_10,
-        &cdb::WRITE_12,
-        &cdb::WRITE_16,
-        &cdb::WRITE_AND_VERIFY_10,
-        &cdb::WRITE_AND_VERIFY_12,
-        &cdb::WRITE_AND_VERIFY_16,
-        &cdb::WRITE_SAME_10,
-        &cdb::WRITE_SAME_16,
-        &cdb::UNMAP,
-        &cdb::COMPARE_AND_WRITE,
-    ];
-    CHANGES.contains(&command)
 }
 
 #[cfg(test)]

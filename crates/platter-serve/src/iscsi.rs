@@ -3,6 +3,7 @@
 //! - [`names`]: the names of targets;
 //! - [`login`], with [`crate::chap`]: the login phase as a state machine without I/O;
 //! - [`connection`]: a connection's login, and discovery sessions;
+//! - [`texts`]: answers to text requests;
 //! - [`unit`]: the logical unit that all sessions share;
 //! - [`session`]: the full feature phase, by one thread for each session.
 //!
@@ -13,6 +14,7 @@ mod connection;
 pub mod login;
 mod names;
 mod session;
+mod texts;
 pub(crate) mod unit;
 
 use crate::error::ServeError;

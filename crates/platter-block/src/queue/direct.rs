@@ -311,28 +311,10 @@ impl DirectQueue {
         }
     }
 
-    /// Requests with the driver.
-    #[inline]
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Requests that are with the driver or could be given to it.
-    #[inline]
-    pub fn demand(&self) -> u32 {
-        self.used() + self.retries.len() as u32
-    }
-
     /// Whether [`DirectQueue::next`] might return a request after a completion or a timer.
     #[inline]
     pub fn has_work(&self) -> bool {
         self.runs > 0 || !self.retries.is_empty()
-    }
-
-    /// Changes how many requests may be with the driver at once (at least one).
-    #[inline]
-    pub fn set_depth(&mut self, depth: u32) {
-        self.settings.depth = depth.max(1);
     }
 
     /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that

@@ -28,6 +28,8 @@ pub mod opcode {
     pub const DATA_OUT: u8 = 0x05;
     /// Logout Request.
     pub const LOGOUT: u8 = 0x06;
+    /// SNACK Request.
+    pub const SNACK: u8 = 0x10;
     /// NOP-In.
     pub const NOP_IN: u8 = 0x20;
     /// SCSI Response.

@@ -4,6 +4,7 @@ use super::{
     Action, Failure, Handler, Key, Plan, Response, Step, Unit, at_field, field, invalid, invalid_parameter,
 };
 use crate::cdb::{self, Cdb, Command, Direction};
+use crate::effect::{count, descriptor_range};
 use alloc::vec;
 use alloc::vec::Vec;
 use platter_block::planted::{self, Planted};
@@ -83,14 +84,6 @@ impl Unit {
     }
 }
 
-/// A transfer length; 0 means 256 blocks in the commands of six bytes.
-fn transfer_length(cdb: &Cdb) -> u64 {
-    match field(cdb, "TRANSFER LENGTH") {
-        0 if cdb.bytes().len() == 6 => 256,
-        blocks => blocks,
-    }
-}
-
 /// Protection information is not supported.
 fn refuse_protection(cdb: &Cdb) -> Result<(), Failure> {
     let set = ["RDPROTECT", "WRPROTECT", "VRPROTECT"].into_iter().find(|name| field(cdb, name) != 0);
@@ -116,7 +109,7 @@ pub(super) fn data_out_bytes(unit: &Unit, cdb: &Cdb) -> u64 {
     }
     match cdb.get("PARAMETER LIST LENGTH") {
         Some(bytes) => bytes,
-        None => blocks(transfer_length(cdb)),
+        None => blocks(count(cdb, "TRANSFER LENGTH")),
     }
 }
 
@@ -134,7 +127,7 @@ fn steps(all: Vec<Step>) -> Plan {
 
 fn read(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     refuse_protection(cdb)?;
-    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", count(cdb, "TRANSFER LENGTH"))?;
     let mut all = vec![Step { action: Action::Read { at: 0 }, pos, len }];
     // A read with FUA returns what the medium holds, so what is in a volatile cache has to reach it first.
     if field(cdb, "FUA") != 0
@@ -149,7 +142,7 @@ fn read(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
 
 fn write(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
     refuse_protection(cdb)?;
-    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", count(cdb, "TRANSFER LENGTH"))?;
     writable(unit)?;
     needs(data_out, len)?;
     let fua = field(cdb, "FUA") != 0 || unit.modes.write_through;
@@ -159,7 +152,7 @@ fn write(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
 /// The data is read back after it has become durable, so from the medium as far as the device tells.
 fn write_and_verify(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
     refuse_protection(cdb)?;
-    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", transfer_length(cdb))?;
+    let (pos, len) = unit.transfer(cdb, "TRANSFER LENGTH", count(cdb, "TRANSFER LENGTH"))?;
     let check = match field(cdb, "BYTCHK") {
         0 => Action::Verify,
         1 => Action::Compare { at: 0 },
@@ -249,8 +242,7 @@ fn unmap(unit: &Unit, cdb: &Cdb, data_out: &[u8]) -> Result<Plan, Failure> {
     }
     let (mut all, mut sum) = (Vec::new(), 0);
     for (at, descriptor) in descriptors.enumerate() {
-        let lba = descriptor[..8].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
-        let blocks = descriptor[8..12].iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        let (lba, blocks) = descriptor_range(descriptor);
         if lba.checked_add(blocks).is_none_or(|end| end > unit.blocks()) {
             return Err(invalid_parameter(0x21, 8 + 16 * at));
         }

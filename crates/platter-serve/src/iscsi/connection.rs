@@ -3,6 +3,7 @@
 use super::login::{Agreed, Login, MAX_RECEIVE, MAX_TEXT, Status, Step};
 use super::names;
 use super::session::{Ground, IDLE, Session};
+use super::texts::Texts;
 use crate::events::Event;
 use crate::served::Served;
 use crate::stream::admission::Admission;
@@ -76,28 +77,29 @@ fn begin(
     let socket = &place.socket;
     let disconnect = Arc::clone(socket);
     let peer = format!("{} ({})", place.peer, agreed.port);
-    let client =
-        shared.clients.connect(shared.protocol.kind, served.name(), &peer, move || disconnect.disconnect());
-    let Some(client) = client else {
+    let unit = served.unit();
+    // Given up last. An earlier session of this port counts among the clients, so it ends before another one is counted.
+    let claim = unit.claim((&agreed.port, agreed.tsih), socket, wire.until);
+    let client = || {
+        let kind = shared.protocol.kind;
+        let client = shared.clients.connect(kind, served.name(), &peer, move || disconnect.disconnect());
+        client.ok_or_else(|| format!("there are {} clients, as many as allowed", shared.clients.most()))
+    };
+    let first = wire.unread().to_vec();
+    let mut refuse = |why: String| {
         // The refusal is the last that the initiator hears.
         let _ = wire.send(refusal, &[]);
-        return Err(format!("there are {} clients, as many as allowed", shared.clients.most()));
+        why
     };
+    let _claim = claim.map_err(&mut refuse)?;
+    let client = client().map_err(&mut refuse)?;
     place.is_client(client.id);
     let admission = Admission::join(&served, &client, socket.fd())
-        .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
-    let unit = served.unit();
-    let seat = unit.connect(&agreed.port, socket, admission.bell(), wire.until)?;
+        .map_err(|errno| refuse(format!("no descriptor for another connection: {errno}")))?;
+    let seat = unit.connect(&agreed.port, admission.bell());
     let address = local_address(socket);
-    let first = wire.unread().to_vec();
     let ground = Ground { socket, client: &client, shared, served, admission, seat, address };
-    let session = match Session::new(ground, &agreed, &first) {
-        Ok(session) => session,
-        Err(why) => {
-            let _ = wire.send(refusal, &[]);
-            return Err(why);
-        }
-    };
+    let session = Session::new(ground, &agreed, &first).map_err(&mut refuse)?;
     wire.send(response, &answer)?;
     socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string())?;
     (shared.log)(&Event::Connected(&client));
@@ -115,52 +117,28 @@ fn local_address(socket: &Socket) -> Option<String> {
 /// Serves a discovery session: texts and a logout.
 fn discover(shared: &Shared, wire: &mut Wire<'_>, agreed: &Agreed) -> Result<(), String> {
     let (mut stat_sn, mut exp_cmd_sn) = (agreed.stat_sn, agreed.exp_cmd_sn);
-    if agreed.params.header_digest || agreed.params.data_digest {
-        return Err("digests in a discovery session are not supported".to_owned());
-    }
     wire.until = Instant::now() + DISCOVERY;
+    let most = agreed.params.max_send;
     let address = local_address(wire.socket);
+    let mut texts = Texts::default();
     loop {
-        let (header, data) = wire.receive("discovery")?;
+        let (header, mut data) = wire.receive("discovery")?;
         if !header.is_immediate() {
             exp_cmd_sn = header.get(at::CMD_SN).wrapping_add(1);
         }
-        let (answer, body, ends) = match header.opcode() {
-            opcode::TEXT => {
-                let pairs = text::parse(&data).map_err(|error| error.to_string())?;
-                let mut answer = Vec::new();
-                for (key, value) in &pairs {
-                    let prefix = &shared.options.iscsi.prefix;
-                    let wanted = |name: &str| value == "All" || *value == name;
-                    match key.as_str() {
-                        "SendTargets" => {
-                            let address = address.as_deref();
-                            answer.extend(names::send_targets(&shared.devices, prefix, address, wanted));
-                        }
-                        _ => text::push(&mut answer, key, "NotUnderstood"),
-                    }
-                }
-                (
-                    Header::new(opcode::TEXT_RESPONSE, flag::FINAL).with(at::TRANSFER_TAG, NO_TAG),
-                    answer,
-                    false,
-                )
+        let (answer, body) = match header.opcode() {
+            opcode::TEXT if texts.is_continued_by(&header) => {
+                texts.go_on(&header, most).ok_or("a request for the rest of a list that there is not")?
             }
-            opcode::LOGOUT => (Header::new(opcode::LOGOUT_RESPONSE, flag::FINAL), Vec::new(), true),
+            opcode::TEXT => texts.begin(targets(shared, address.as_deref(), &data)?, most),
+            opcode::LOGOUT => (Header::new(opcode::LOGOUT_RESPONSE, flag::FINAL), Vec::new()),
             opcode::NOP_OUT if header.task_tag() == NO_TAG => continue,
             opcode::NOP_OUT => {
-                (Header::new(opcode::NOP_IN, flag::FINAL).with(at::TRANSFER_TAG, NO_TAG), data, false)
+                data.truncate(most as usize);
+                (Header::new(opcode::NOP_IN, flag::FINAL).with(at::TRANSFER_TAG, NO_TAG), data)
             }
             _ => return Err("a request that a discovery session cannot have".to_owned()),
         };
-        if answer.data_bytes() > agreed.params.max_send as usize
-            || body.len() > agreed.params.max_send as usize
-        {
-            return Err(format!(
-                "the list of targets has {} bytes, more than the initiator takes",
-                body.len()
-            ));
-        }
         let answer = answer
             .with(at::TASK_TAG, header.task_tag())
             .with(at::STAT_SN, stat_sn)
@@ -168,10 +146,25 @@ fn discover(shared: &Shared, wire: &mut Wire<'_>, agreed: &Agreed) -> Result<(),
             .with(at::MAX_CMD_SN, exp_cmd_sn);
         stat_sn = stat_sn.wrapping_add(1);
         wire.send(answer, &body)?;
-        if ends {
+        if header.opcode() == opcode::LOGOUT {
             return Ok(());
         }
     }
+}
+
+/// The answer to a text request of a discovery session.
+fn targets(shared: &Shared, address: Option<&str>, data: &[u8]) -> Result<Vec<u8>, String> {
+    let pairs = text::parse(data).map_err(|error| error.to_string())?;
+    let mut answer = Vec::new();
+    for (key, value) in &pairs {
+        let prefix = &shared.options.iscsi.prefix;
+        let wanted = |name: &str| value == "All" || *value == name;
+        match key.as_str() {
+            "SendTargets" => answer.extend(names::send_targets(&shared.devices, prefix, address, wanted)),
+            _ => text::push(&mut answer, key, "NotUnderstood"),
+        }
+    }
+    Ok(answer)
 }
 
 /// The connection before a session: whole units, with a limit of time.

@@ -30,6 +30,7 @@ impl Status {
     const NOT_FOUND: Status = Status(0x0203);
     const VERSION: Status = Status(0x0205);
     const TOO_MANY_CONNECTIONS: Status = Status(0x0206);
+    const NO_SESSION: Status = Status(0x020a);
     const MISSING_PARAMETER: Status = Status(0x0207);
     const SESSION_TYPE: Status = Status(0x0209);
     const INVALID_DURING_LOGIN: Status = Status(0x020b);
@@ -75,6 +76,8 @@ impl Default for Params {
 pub struct Agreed {
     /// The name of the initiator port: its name and ISID.
     pub port: String,
+    /// The handle of the session.
+    pub tsih: u16,
     /// The device; `None`: a discovery session.
     pub served: Option<Arc<Served>>,
     /// The values of the keys.
@@ -166,7 +169,7 @@ impl<'a> Login<'a> {
                 let response = self.response(header, flags, Status(0), if done { tsih } else { 0 });
                 let response = response.with_data_bytes(answer.len());
                 match done {
-                    true => Step::Agreed(response, answer, self.agreed(header)),
+                    true => Step::Agreed(response, answer, self.agreed(header, tsih)),
                     false => Step::Reply(response, answer),
                 }
             }
@@ -197,14 +200,34 @@ impl<'a> Login<'a> {
         response
     }
 
-    fn agreed(&self, header: &Header) -> Agreed {
+    /// The name of the initiator port.
+    fn port(&self) -> String {
         let isid = self.isid.unwrap_or_default();
         let initiator = self.initiator.as_deref().unwrap_or_default();
         let isid = isid.iter().fold(0u64, |value, byte| value << 8 | u64::from(*byte));
+        format!("{initiator},i,0x{isid:012x}")
+    }
+
+    /// Refuses a connection to a session that there is already.
+    fn refuse_joining(&self, header: &Header) -> Result<(), (Status, String)> {
+        let tsih = u16::from_be_bytes([header.0[14], header.0[15]]);
+        let exists = |served: &Arc<Served>| served.unit().has_session(&self.port(), tsih);
+        match (tsih, &self.served) {
+            (0, _) => Ok(()),
+            (_, Some(served)) if exists(served) => {
+                Err((Status::TOO_MANY_CONNECTIONS, "a session has one connection".to_owned()))
+            }
+            _ => Err((Status::NO_SESSION, format!("there is no session {tsih} of this initiator"))),
+        }
+    }
+
+    fn agreed(&self, header: &Header, tsih: u16) -> Agreed {
+        let max_burst = self.params.max_burst;
         Agreed {
-            port: format!("{initiator},i,0x{isid:012x}"),
+            port: self.port(),
+            tsih,
             served: self.served.clone(),
-            params: self.params,
+            params: Params { first_burst: self.params.first_burst.min(max_burst), ..self.params },
             exp_cmd_sn: header.get(at::CMD_SN),
             stat_sn: self.stat_sn,
         }
@@ -220,8 +243,8 @@ impl<'a> Login<'a> {
         if header.0[3] > 0 {
             return fail(Status::VERSION, "the initiator has no version of iSCSI that is known here");
         }
-        if header.0[14..16] != [0, 0] {
-            return fail(Status::TOO_MANY_CONNECTIONS, "a session has one connection");
+        if header.flags() & flag::CONTINUE != 0 && header.is_final() {
+            return fail(Status::INITIATOR_ERROR, "a text that goes on and ends a stage of the login");
         }
         let isid = header.0[8..14].try_into().unwrap_or_default();
         if *self.isid.get_or_insert(isid) != isid {
@@ -248,10 +271,13 @@ impl<'a> Login<'a> {
             .map_err(|error| (Status::INITIATOR_ERROR, error.to_string()))?;
         let mut answer = Vec::new();
         self.identify(&pairs, &mut answer)?;
+        self.refuse_joining(header)?;
         if current == SECURITY {
             self.authenticate(&pairs, &mut answer)?;
         }
-        for (key, value) in &pairs {
+        // The other burst cannot be longer, so it is answered after this one.
+        let of_burst = |(key, _): &&(String, String)| key == "MaxBurstLength";
+        for (key, value) in pairs.iter().filter(of_burst).chain(pairs.iter().filter(|pair| !of_burst(pair))) {
             self.negotiate(key, value, &mut answer)?;
         }
         self.declare(current, &mut answer);
@@ -351,8 +377,14 @@ impl<'a> Login<'a> {
     /// Answers a key of the operational negotiation.
     fn negotiate(&mut self, key: &str, value: &str, answer: &mut Vec<u8>) -> Result<(), (Status, String)> {
         let number = |most: u32| value.parse::<u32>().ok().filter(|number| *number <= most);
-        let digest = || value.split(',').find(|one| ["CRC32C", "None"].contains(one));
+        // Discovery is over in a moment, and has none.
+        let digests = if self.discovery { &["None"][..] } else { &["CRC32C", "None"] };
+        let digest = || value.split(',').find(|one| digests.contains(one));
         let params = &mut self.params;
+        // The answer to something that was declared here.
+        if ["NotUnderstood", "Irrelevant", "Reject"].contains(&value) {
+            return Ok(());
+        }
         let reply = match key {
             "HeaderDigest" => {
                 digest().inspect(|chosen| params.header_digest = *chosen == "CRC32C").map(str::to_owned)
@@ -374,7 +406,7 @@ impl<'a> Login<'a> {
                 params.max_burst.to_string()
             }),
             "FirstBurstLength" => number((1 << 24) - 1).filter(|length| *length >= 512).map(|length| {
-                params.first_burst = length.min(FIRST_BURST);
+                params.first_burst = length.min(FIRST_BURST).min(params.max_burst);
                 params.first_burst.to_string()
             }),
             "DefaultTime2Wait" => number(3600).map(|time| time.to_string()),
@@ -384,7 +416,7 @@ impl<'a> Login<'a> {
             }
             "DataPDUInOrder" | "DataSequenceInOrder" => switch(value).map(|_| word(true)),
             "IFMarker" | "OFMarker" => switch(value).map(|_| word(false)),
-            "TaskReporting" => Some("RFC3720".to_owned()),
+            "TaskReporting" => value.split(',').find(|one| *one == "RFC3720").map(str::to_owned),
             "iSCSIProtocolLevel" => number(31).map(|level| level.min(1).to_string()),
             "InitiatorName" | "InitiatorAlias" | "TargetName" | "SessionType" | "AuthMethod" => return Ok(()),
             _ if key.starts_with("CHAP_") => return Ok(()),

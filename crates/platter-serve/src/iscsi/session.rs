@@ -11,6 +11,7 @@ mod units;
 mod work;
 
 use super::login::{Agreed, MAX_RECEIVE, Params};
+use super::texts::Texts;
 use super::unit::Seat;
 use crate::buffers::Buffers;
 use crate::clients::Client;
@@ -27,7 +28,7 @@ use crate::stream::socket::{Mode, Socket};
 use outbox::{Digests, Outbox};
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
-use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, padding};
+use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, opcode, padding};
 use rustix::io::Errno;
 use slots::{Slots, State};
 use std::collections::VecDeque;
@@ -75,15 +76,17 @@ pub(super) struct Session<'a> {
     digests: Digests,
     stat_sn: u32,
     exp_cmd_sn: u32,
-    /// Commands that may be unanswered.
+    /// The last number of a command that the initiator was told it may use.
+    max_cmd_sn: u32,
+    /// Commands that may be unanswered, besides immediate ones.
     window: u32,
     inbox: Inbox,
     copies: Copies,
     incoming: Option<Incoming>,
     /// Everything that had arrived was received; more is to be awaited.
     drained: bool,
-    /// The next unit waits until others are sent.
-    stalled: bool,
+    /// The next unit waits until others are sent; whether it is a command.
+    stalled: Option<bool>,
     buffers: Buffers,
     slots: Slots,
     /// Commands that wait for their share of the device.
@@ -93,6 +96,7 @@ pub(super) struct Session<'a> {
     /// Task management functions that are not complete: token and task tag.
     functions: Vec<(u64, u32)>,
     next_token: u64,
+    texts: Texts,
     logout: Option<Header>,
     outbox: Outbox,
     spare: Vec<Bio>,
@@ -132,18 +136,21 @@ impl<'a> Session<'a> {
             digests: Digests { header: agreed.params.header_digest, data: agreed.params.data_digest },
             stat_sn: agreed.stat_sn,
             exp_cmd_sn: agreed.exp_cmd_sn,
+            // As the response to the login has said.
+            max_cmd_sn: agreed.exp_cmd_sn.wrapping_add(options.depth as u32).wrapping_sub(1),
             window: options.depth as u32,
             inbox: Inbox::new(first),
             copies: Copies::default(),
             incoming: None,
             drained: false,
-            stalled: false,
+            stalled: None,
             buffers: Buffers::new(options.client_memory_bytes),
             slots,
             arrived: VecDeque::new(),
             waiting: 0,
             functions: Vec::new(),
             next_token: 0,
+            texts: Texts::default(),
             logout: None,
             outbox: Outbox::default(),
             spare: Vec::new(),
@@ -178,7 +185,8 @@ impl<'a> Session<'a> {
             self.client.counts.in_flight.store(self.slots.open() as u64, Ordering::Relaxed);
             self.client.counts.copied_bytes.store(self.copies.bytes(), Ordering::Relaxed);
             // A command that was let go on may have failed before it reached the device.
-            if self.stalled && !self.is_full() || !self.done.is_empty() {
+            let goes_on = self.stalled.is_some_and(|command| !self.is_full(command));
+            if goes_on || !self.done.is_empty() {
                 continue;
             }
             let works = self.channel.outstanding() > 0 || !self.arrived.is_empty() || self.waiting > 0;
@@ -197,7 +205,7 @@ impl<'a> Session<'a> {
     }
 
     fn takes(&self) -> bool {
-        self.ended.is_none() && !self.stalled && !self.admission.waits()
+        self.ended.is_none() && self.stalled.is_none() && !self.admission.waits()
     }
 
     /// Receives if something has arrived. With nothing in work it sleeps for it.
@@ -252,7 +260,7 @@ impl<'a> Session<'a> {
 
     /// Takes the units that have arrived, as far as there is room.
     fn take_units(&mut self) {
-        self.stalled = false;
+        self.stalled = None;
         while self.ended.is_none() {
             let goes_on = match self.incoming.take() {
                 Some(incoming) => self.take_data(incoming),
@@ -279,8 +287,8 @@ impl<'a> Session<'a> {
             self.end("a data segment is longer than was agreed on");
             return false;
         }
-        if self.is_full() {
-            self.stalled = true;
+        if self.is_full(header.opcode() == opcode::COMMAND) {
+            self.stalled = Some(header.opcode() == opcode::COMMAND);
             return false;
         }
         self.inbox.consume(covered + digest);
@@ -291,9 +299,12 @@ impl<'a> Session<'a> {
         true
     }
 
-    /// Whether nothing is taken until more has been sent: responses wait in all slots, or in too much memory.
-    fn is_full(&self) -> bool {
-        self.slots.is_full() || self.outbox.len() > MAX_UNSENT || self.outbox.held_bytes() > MAX_UNSENT_BYTES
+    /// Whether the next unit is not taken until more has been sent: responses wait in too much memory or, if it is a command,
+    /// in all slots. Data for a slot is taken all the same.
+    fn is_full(&self, command: bool) -> bool {
+        command && self.slots.is_full()
+            || self.outbox.len() > MAX_UNSENT
+            || self.outbox.held_bytes() > MAX_UNSENT_BYTES
     }
 
     /// Takes what has arrived of a unit's data. `false`: it is not complete.

@@ -10,12 +10,24 @@ use std::time::Instant;
 
 /// Longest transfer of a command, for which a client's memory always has room. Page B0h says so, and initiators split what
 /// is longer.
-const MAX_TRANSFER: u64 = 32 << 20;
+pub(super) const MAX_TRANSFER: u64 = 32 << 20;
+
+/// Whether a Logical Unit Number is 0, by the peripheral or by the flat space method (SAM-5).
+pub(super) fn is_unit_0(lun: u64) -> bool {
+    matches!(lun, 0 | 0x4000_0000_0000_0000)
+}
+
+/// A session.
+struct Entry {
+    port: Arc<str>,
+    tsih: u16,
+    socket: Arc<Socket>,
+}
 
 /// A logical unit and the sessions that use it.
 pub(crate) struct SharedUnit {
     target: Mutex<Target>,
-    sessions: Mutex<Vec<(Arc<str>, Arc<Socket>)>>,
+    sessions: Mutex<Vec<Entry>>,
     gone: Condvar,
 }
 
@@ -40,21 +52,29 @@ impl SharedUnit {
         self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Connects an initiator port. A session that it has already is ended first (session reinstatement): the new one begins
-    /// when the device has nothing of the old one any more.
+    /// Whether an initiator port has a session of this handle.
+    pub(super) fn has_session(&self, port: &str, tsih: u16) -> bool {
+        self.sessions().iter().any(|entry| *entry.port == *port && entry.tsih == tsih)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims an initiator port for a session. Another session of the port is ended first (session reinstatement): the
+    /// new one begins when nothing of the old one is left, on the device or among the clients.
     ///
     /// # Errors
     /// The old session is still there at `until`.
-    pub(super) fn connect(
+    pub(super) fn claim(
         self: &Arc<SharedUnit>,
-        port: &str,
+        (port, tsih): (&str, u16),
         socket: &Arc<Socket>,
-        bell: Arc<dyn Bell>,
         until: Instant,
-    ) -> Result<Seat, String> {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some((_, old)) = sessions.iter().find(|(name, _)| **name == *port) {
-            old.disconnect();
+    ) -> Result<Claim, String> {
+        let mut sessions = self.sessions();
+        while let Some(old) = sessions.iter().find(|entry| *entry.port == *port) {
+            old.socket.disconnect();
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(format!(
@@ -64,17 +84,34 @@ impl SharedUnit {
             let waited = self.gone.wait_timeout(sessions, left);
             sessions = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        sessions.push((port.into(), Arc::clone(socket)));
+        sessions.push(Entry { port: port.into(), tsih, socket: Arc::clone(socket) });
         drop(sessions);
+        Ok(Claim { unit: Arc::clone(self), socket: Arc::clone(socket) })
+    }
+
+    /// Connects an initiator port, which the caller has claimed.
+    pub(super) fn connect(self: &Arc<SharedUnit>, port: &str, bell: Arc<dyn Bell>) -> Seat {
         let nexus = self.target().connect(port, bell);
-        Ok(Seat { unit: Arc::clone(self), socket: Arc::clone(socket), nexus })
+        Seat { unit: Arc::clone(self), nexus }
+    }
+}
+
+/// An initiator port that a session has for itself, until this is dropped.
+pub(super) struct Claim {
+    unit: Arc<SharedUnit>,
+    socket: Arc<Socket>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.unit.sessions().retain(|entry| !Arc::ptr_eq(&entry.socket, &self.socket));
+        self.unit.gone.notify_all();
     }
 }
 
 /// The place of a session at a unit. Dropping it disconnects the initiator port; the device must have nothing of it then.
 pub(super) struct Seat {
     unit: Arc<SharedUnit>,
-    socket: Arc<Socket>,
     nexus: Nexus,
 }
 
@@ -94,10 +131,5 @@ impl Drop for Seat {
         for task in target.disconnect(self.nexus) {
             target.end(task);
         }
-        drop(target);
-        let mut sessions = self.unit.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|(_, socket)| !Arc::ptr_eq(socket, &self.socket));
-        drop(sessions);
-        self.unit.gone.notify_all();
     }
 }

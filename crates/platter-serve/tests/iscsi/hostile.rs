@@ -178,3 +178,25 @@ fn noise_ends_only_its_own_session() {
     assert_eq!(good.command(&inquiry, 96, &[]).unwrap().data.len(), 96);
     fixture.stop();
 }
+
+#[test]
+fn a_request_to_send_again_is_rejected() {
+    let fixture = serve(ram());
+    let mut initiator = attach(&fixture.address, &Terms::default());
+    // It has no number among the commands.
+    initiator.send(Header::new(opcode::SNACK, flag::FINAL).with(at::TASK_TAG, 5), &[]).unwrap();
+    let (header, _) = initiator.receive().unwrap();
+    assert_eq!((header.opcode(), header.0[2]), (opcode::REJECT, 5));
+    assert_eq!(initiator.command(&Cdb::new(&cdb::TEST_UNIT_READY), 0, &[]).unwrap().status, 0);
+}
+
+/// Memory is never there for it, so an initiator must not be told to try again.
+#[test]
+fn a_write_that_is_too_long_is_refused_for_good() {
+    let fixture = serve(ram());
+    let mut initiator = attach(&fixture.address, &Terms::default());
+    let cdb = Cdb::new(&cdb::WRITE_16).with("TRANSFER LENGTH", 1 << 20);
+    let header = initiator.header(cdb.bytes(), 512 << 20, true);
+    initiator.send(header, &[7; 512]).unwrap();
+    assert_eq!(initiator.answer(header.task_tag(), &[]).unwrap().why(), (5, (0x24, 0)));
+}

@@ -174,6 +174,13 @@ impl Initiator {
         ];
         let (header, answers) = self.login(flag::FINAL | 1 << 2 | 3, &pairs)?;
         self.digests = terms.digests;
+        for (key, value) in &answers {
+            match key.as_str() {
+                "MaxBurstLength" => self.terms.max_burst = value.parse().unwrap(),
+                "FirstBurstLength" => self.terms.first_burst = value.parse().unwrap(),
+                _ => {}
+            }
+        }
         Ok((u16::from_be_bytes([header.0[36], header.0[37]]), answers))
     }
 

@@ -8,6 +8,9 @@ use platter_remote::iscsi::wire::{Header, at, flag, opcode};
 use platter_scsi::cdb::{self, Cdb};
 use platter_serve::chap::Chap;
 use platter_serve::export::Options;
+use platter_serve::served::Served;
+use platter_serve::server::Server;
+use std::time::Duration;
 
 /// Flags of a request that ends the security stage and moves to the operational one, and of one that ends that.
 const FROM_SECURITY: u8 = flag::FINAL | 1;
@@ -92,14 +95,15 @@ fn logins_that_cannot_be_are_refused_with_their_reason() {
     assert_eq!(refused(TO_FULL_FEATURE, &[NAME], |_| {}), 0x0207);
     assert_eq!(refused(TO_FULL_FEATURE, &normal[1..], |_| {}), 0x0207);
     assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[3] = 1), 0x0205);
-    assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[15] = 7), 0x0206);
+    assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[15] = 7), 0x020a);
+    assert_eq!(refused(TO_FULL_FEATURE | flag::CONTINUE, &normal, |_| {}), 0x0200);
     assert_eq!(refused(TO_FULL_FEATURE, &normal, |header| header.0[0] = opcode::TEXT), 0x020b);
     assert_eq!(refused(flag::FINAL | 1 << 2 | 2, &normal, |_| {}), 0x0200);
     assert_eq!(refused(flag::FINAL | 2 << 2 | 3, &normal, |_| {}), 0x0200);
     let kind = [NAME, ("SessionType", "Other")];
     assert_eq!(refused(TO_FULL_FEATURE, &kind, |_| {}), 0x0209);
     let events = fixture.stop();
-    assert_eq!(events.len(), 9);
+    assert_eq!(events.len(), 10);
     assert!(events.iter().any(|event| event.contains("there is no target")), "{events:?}");
 }
 
@@ -110,7 +114,7 @@ fn text_may_come_in_pieces() {
     let mut data = Vec::new();
     [NAME, ("TargetName", TARGET)].iter().for_each(|(key, value)| text::push(&mut data, key, value));
     let (first, rest) = data.split_at(20);
-    initiator.send(Header::new(opcode::LOGIN | 0x40, flag::CONTINUE | 1 << 2 | 3), first).unwrap();
+    initiator.send(Header::new(opcode::LOGIN | 0x40, flag::CONTINUE | 1 << 2), first).unwrap();
     let (header, answer) = initiator.receive().unwrap();
     assert_eq!((header.flags(), answer.len(), status(&header)), (1 << 2, 0, 0));
     initiator.send(Header::new(opcode::LOGIN | 0x40, TO_FULL_FEATURE), rest).unwrap();
@@ -190,4 +194,117 @@ fn a_new_session_of_a_port_ends_the_old_one() {
     assert_eq!((answer.opcode(), answer.0[2], answer.task_tag()), (opcode::LOGOUT_RESPONSE, 0, 9));
     assert!(new.is_closed());
     assert!(fixture.stop().contains(&"disconnected: the initiator logged out".to_owned()));
+}
+
+#[test]
+fn a_session_takes_no_second_connection() {
+    let fixture = serve(ram());
+    let mut first = connect(&fixture.address);
+    let pairs = [NAME, ("TargetName", TARGET)];
+    let (header, _) = first.login(TO_FULL_FEATURE, &pairs).unwrap();
+    let mut second = connect(&fixture.address);
+    let mut data = Vec::new();
+    pairs.iter().for_each(|(key, value)| text::push(&mut data, key, value));
+    let mut joining = Header::new(opcode::LOGIN | 0x40, TO_FULL_FEATURE);
+    joining.0[8..16].copy_from_slice(&header.0[8..16]);
+    second.send(joining, &data).unwrap();
+    assert_eq!(status(&second.receive().unwrap().0), 0x0206);
+    assert_eq!(first.command(&Cdb::new(&cdb::TEST_UNIT_READY), 0, &[]).unwrap().why(), (6, (0x29, 0)));
+}
+
+#[test]
+fn no_more_comes_unasked_than_a_burst_has() {
+    let fixture = serve(ram());
+    let answers = |pairs: &[(&str, &str)]| {
+        let pairs = [&[NAME, ("TargetName", TARGET)], pairs].concat();
+        connect(&fixture.address).login(TO_FULL_FEATURE, &pairs).unwrap().1
+    };
+    let both = answers(&[("FirstBurstLength", "65536"), ("MaxBurstLength", "8192")]);
+    assert_eq!((value(&both, "FirstBurstLength"), value(&both, "MaxBurstLength")), ("8192", "8192"));
+    // One that is not negotiated has its default, and no more than the other.
+    let terms = Terms { max_burst: 1024, first_burst: 1024, ..Terms::default() };
+    let mut initiator = connect(&fixture.address);
+    let pairs = [NAME, ("TargetName", TARGET), ("MaxBurstLength", "1024")];
+    initiator.login(TO_FULL_FEATURE, &pairs).unwrap();
+    initiator.terms = terms;
+    let cdb = Cdb::new(&cdb::WRITE_10).with("TRANSFER LENGTH", 4);
+    let header = initiator.header(cdb.bytes(), 2048, true);
+    initiator.send(header, &[1; 2048]).unwrap();
+    assert!(initiator.is_closed());
+}
+
+#[test]
+fn what_was_not_offered_is_not_chosen_and_refusals_are_not_answered() {
+    let fixture = serve(ram());
+    let pairs = [
+        NAME,
+        ("TargetName", TARGET),
+        ("TaskReporting", "FastAbort"),
+        ("TargetPortalGroupTag", "Irrelevant"),
+    ];
+    let (_, answers) = connect(&fixture.address).login(TO_FULL_FEATURE, &pairs).unwrap();
+    assert_eq!(value(&answers, "TaskReporting"), "Reject");
+    let of_group = answers.iter().filter(|(key, _)| key == "TargetPortalGroupTag").count();
+    assert_eq!(of_group, 1);
+}
+
+#[test]
+fn a_list_of_many_targets_comes_in_parts() {
+    let mut server = Server::default();
+    let mut expected = String::new();
+    for number in 100..160 {
+        let name = format!("disk-{number}");
+        server.devices().add(Served::new(&name, ram()).unwrap()).unwrap();
+        expected += &format!("TargetName=iqn.2026-11.localhost.platter:{name}\0TargetAddress=HERE,1\0");
+    }
+    let address = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
+    let mut initiator = connect(&address);
+    let pairs = [
+        NAME,
+        ("SessionType", "Discovery"),
+        ("HeaderDigest", "CRC32C,None"),
+        ("MaxRecvDataSegmentLength", "512"),
+    ];
+    let (header, answers) = initiator.login(TO_FULL_FEATURE, &pairs).unwrap();
+    assert_eq!((status(&header), value(&answers, "HeaderDigest")), (0, "None"));
+    initiator.terms.max_receive = 512;
+    let request = Header::new(opcode::TEXT, flag::FINAL).with(at::CMD_SN, 1).with(at::TRANSFER_TAG, !0);
+    initiator.send(request, b"SendTargets=All\0").unwrap();
+    let (mut list, mut units) = (Vec::new(), 0);
+    loop {
+        let (header, data) = initiator.receive().unwrap();
+        list.extend(data);
+        units += 1;
+        let tag = header.get(at::TRANSFER_TAG);
+        if header.is_final() {
+            assert_eq!((header.flags() & flag::CONTINUE, tag), (0, !0));
+            break;
+        }
+        assert_eq!(header.flags(), flag::CONTINUE);
+        let more =
+            Header::new(opcode::TEXT, flag::FINAL).with(at::CMD_SN, 1 + units).with(at::TRANSFER_TAG, tag);
+        initiator.send(more, &[]).unwrap();
+    }
+    assert_eq!(String::from_utf8(list).unwrap(), expected.replace("HERE", &address));
+    assert!(units > 8, "{units}");
+    let more = Header::new(opcode::TEXT, flag::FINAL).with(at::TRANSFER_TAG, 1);
+    initiator.send(more, &[]).unwrap();
+    assert!(initiator.is_closed(), "there is no rest");
+    server.stop(Duration::from_secs(60)).unwrap();
+}
+
+/// The earlier session of a port makes room for the later one, also where as many clients are connected as allowed.
+#[test]
+fn a_port_comes_back_although_the_server_is_full() {
+    let mut server = Server::new(1);
+    server.devices().add(Served::new("disk", ram()).unwrap()).unwrap();
+    let address = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
+    let mut old = attach(&address, &Terms::default());
+    let mut stranger = connect(&address);
+    let (refused, _) = stranger.log_in(&Terms { isid: 2, ..Terms::default() }).unwrap();
+    assert_eq!(refused, 0x0302);
+    let mut new = attach(&address, &Terms::default());
+    assert!(old.is_closed());
+    assert_eq!(new.command(&Cdb::new(&cdb::TEST_UNIT_READY), 0, &[]).unwrap().status, 0);
+    server.stop(Duration::from_secs(60)).unwrap();
 }

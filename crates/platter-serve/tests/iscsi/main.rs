@@ -6,6 +6,7 @@ mod commands;
 mod hostile;
 mod initiator;
 mod logins;
+mod order;
 mod peers;
 
 use platter_disk::device::Device;

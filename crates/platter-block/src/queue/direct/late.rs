@@ -275,6 +275,24 @@ impl DirectQueue {
         self.keep_list(more);
     }
 
+    /// Requests with the driver.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Requests that are with the driver or could be given to it.
+    #[inline]
+    pub fn demand(&self) -> u32 {
+        self.used() + self.retries.len() as u32
+    }
+
+    /// Changes how many requests may be with the driver at once (at least one).
+    #[inline]
+    pub fn set_depth(&mut self, depth: u32) {
+        self.settings.depth = depth.max(1);
+    }
+
     /// Whether the queue holds nothing at all (except completed bios).
     pub fn is_idle(&self) -> bool {
         self.used() == 0 && self.is_drained() && self.families.is_empty()

@@ -40,7 +40,7 @@ impl SchedQueue {
         self.make_ready(now, bio);
     }
 
-    /// Puts a command at the head of the dispatch list, or at its end, behind all that waits and that the elevator holds.
+    /// Puts a command at the [head](SchedQueue::head) of the dispatch list, or at its end, behind all that waits and that the elevator holds.
     /// Elevators do not sort commands, and do not delay them (Linux 2.6: `ELEVATOR_INSERT_FRONT` and
     /// `ELEVATOR_INSERT_BACK`). The number of requests does not bound them: depth does, and the memory that submitters have.
     #[cold]
@@ -51,9 +51,16 @@ impl SchedQueue {
         }
         self.place_at_end(now, bio);
         if first && let Some(index) = self.ready.pop_back() {
-            self.ready.push_front(index);
+            self.ready.insert(self.head(), index);
         }
         self.unplug_for_waiter(now);
+    }
+
+    /// The first place on the dispatch list that is behind all barriers: these keep their place in the order.
+    fn head(&self) -> usize {
+        let barrier = Flags::SOFT_BARRIER | Flags::TAGGED;
+        let last = self.ready.iter().rposition(|&index| self.table.at(index).flags.intersects(barrier));
+        last.map_or(0, |at| at + 1)
     }
 
     /// Whether a queue without an elevator may make another request.

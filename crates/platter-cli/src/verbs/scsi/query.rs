@@ -1,7 +1,7 @@
 //! Verbs that show what a device says about itself.
 
-use super::hex;
-use super::show::show;
+use super::super::decoded::show;
+use super::super::hex;
 use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
@@ -36,8 +36,7 @@ impl Query {
         if !self.hex {
             return show(layout(&response.data_in).decode(&response.data_in), context);
         }
-        let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
-        context.print(&lines.collect::<String>())
+        context.print(&hex::lines(&response.data_in))
     }
 }
 

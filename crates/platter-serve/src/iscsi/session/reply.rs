@@ -143,10 +143,13 @@ impl Session<'_> {
     }
 
     fn push_with(&mut self, header: Header, body: Body, frees: Option<u16>) {
-        // Never smaller than before: a command that is open has advanced the other number.
         let room = self.window.saturating_sub(self.slots.open() as u32);
         let max = self.exp_cmd_sn.wrapping_add(room).wrapping_sub(1);
-        let header = header.with(at::EXP_CMD_SN, self.exp_cmd_sn).with(at::MAX_CMD_SN, max);
+        // Never smaller than before, although immediate commands make the room smaller: what was promised stays.
+        if max.wrapping_sub(self.max_cmd_sn) as i32 > 0 {
+            self.max_cmd_sn = max;
+        }
+        let header = header.with(at::EXP_CMD_SN, self.exp_cmd_sn).with(at::MAX_CMD_SN, self.max_cmd_sn);
         self.outbox.push(header, body, frees, self.digests, &self.slots);
         self.client.counts.in_flight.store(self.slots.open() as u64, Ordering::Relaxed);
     }

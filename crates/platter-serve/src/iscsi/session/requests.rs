@@ -5,6 +5,7 @@ use super::slots::State;
 use super::units::Place;
 use super::{Session, add};
 use crate::iscsi::names;
+use crate::iscsi::unit::{MAX_TRANSFER, is_unit_0};
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{Header, NO_TAG, at, flag, opcode, reject};
 use platter_scsi::cdb::{COMPARE_AND_WRITE, WRITE_SAME_10, WRITE_SAME_16};
@@ -45,7 +46,7 @@ impl Session<'_> {
             self.reject(header, reject::TOO_MANY_IMMEDIATE);
             return Place::Ignored;
         }
-        let numbered = !matches!(header.opcode(), opcode::DATA_OUT);
+        let numbered = !matches!(header.opcode(), opcode::DATA_OUT | opcode::SNACK);
         if numbered && !header.is_immediate() && !self.is_next(header) {
             return Place::Ignored;
         }
@@ -69,11 +70,12 @@ impl Session<'_> {
     /// Whether a request that has a place in the order of commands comes now. Those outside the window are ignored.
     fn is_next(&mut self, header: &Header) -> bool {
         let ahead = header.get(at::CMD_SN).wrapping_sub(self.exp_cmd_sn) as i32;
-        if ahead == 0 && self.slots.open() < self.window as usize {
+        let room = self.max_cmd_sn.wrapping_sub(self.exp_cmd_sn).wrapping_add(1) as i32;
+        if ahead == 0 && room > 0 {
             self.exp_cmd_sn = self.exp_cmd_sn.wrapping_add(1);
             return true;
         }
-        if (1..self.window as i32 - self.slots.open() as i32).contains(&ahead) {
+        if (1..room).contains(&ahead) {
             // There is only this connection on which it could still come.
             self.end("a command is missing before the one that came");
         }
@@ -115,7 +117,9 @@ impl Session<'_> {
         };
         let cdb = self.slots.get(index).cdb;
         let needed = if writes { self.seat.target().unit().data_out_bytes(&cdb) } else { 0 };
-        let wanted = needed.min(u64::from(expected)) as u32;
+        let wanted = needed.min(u64::from(expected));
+        // A transfer that is too long is refused by the target; there never is memory for it.
+        let wanted = if wanted > MAX_TRANSFER { 0 } else { wanted as u32 };
         let buffer = if wanted > 0 { self.buffers.take(wanted as usize) } else { None };
         let slot = self.slots.get(index);
         (slot.needed, slot.wanted, slot.burst_end) = (needed, wanted, unsolicited);
@@ -222,6 +226,12 @@ impl Session<'_> {
         if header.flags() & flag::CONTINUE != 0 || !header.is_final() {
             return self.reject(header, reject::PROTOCOL);
         }
+        if self.texts.is_continued_by(header) {
+            return match self.texts.go_on(header, self.params.max_send) {
+                Some(unit) => self.push_text(header, unit),
+                None => self.reject(header, reject::PROTOCOL),
+            };
+        }
         let mut answer = Vec::new();
         let prefix = &self.options.iscsi.prefix;
         let own = names::target_name(prefix, self.served.name()).unwrap_or_default();
@@ -238,11 +248,12 @@ impl Session<'_> {
                 _ => text::push(&mut answer, key, "NotUnderstood"),
             }
         }
-        answer.truncate(self.params.max_send as usize);
-        let reply = Header::new(opcode::TEXT_RESPONSE, flag::FINAL)
-            .with(at::TASK_TAG, header.task_tag())
-            .with(at::TRANSFER_TAG, NO_TAG);
-        self.push(reply, Body::Bytes(answer), None);
+        let unit = self.texts.begin(answer, self.params.max_send);
+        self.push_text(header, unit);
+    }
+
+    fn push_text(&mut self, request: &Header, (unit, data): (Header, Vec<u8>)) {
+        self.push(unit.with(at::TASK_TAG, request.task_tag()), Body::Bytes(data), None);
     }
 
     /// Answers a logout when everything else has been answered. `false`: there was none.
@@ -260,7 +271,7 @@ impl Session<'_> {
     fn manage(&mut self, header: &Header) {
         let function = header.flags() & 0x7f;
         let of_unit = matches!(function, ABORT_TASK_SET | CLEAR_TASK_SET | LOGICAL_UNIT_RESET);
-        if of_unit && header.lun() != 0 {
+        if of_unit && !is_unit_0(header.lun()) {
             return self.managed(header.task_tag(), NO_UNIT);
         }
         if self.functions.len() >= MAX_FUNCTIONS {
@@ -269,7 +280,7 @@ impl Session<'_> {
         let asked = match function {
             ABORT_TASK => match self.slots.find(header.get(at::REFERENCED_TAG)) {
                 None => return self.managed(header.task_tag(), NO_TASK),
-                Some(slot) if self.is_before_target(slot) => {
+                Some(slot) if self.slots.get(slot).is_before_target() => {
                     self.drop_slot(slot);
                     return self.managed(header.task_tag(), COMPLETE);
                 }
@@ -293,11 +304,6 @@ impl Session<'_> {
             Managed::Complete => self.managed(header.task_tag(), COMPLETE),
             Managed::NoTask => self.managed(header.task_tag(), NO_TASK),
         }
-    }
-
-    /// Whether the target has not heard of a command.
-    fn is_before_target(&mut self, slot: u16) -> bool {
-        matches!(self.slots.get(slot).state, State::Receiving | State::Arrived)
     }
 
     /// A task management function is complete.

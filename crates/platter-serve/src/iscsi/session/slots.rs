@@ -3,7 +3,7 @@
 use crate::age::Mark;
 use platter_disk::pool::PoolBuf;
 use platter_remote::iscsi::wire::{Header, NO_TAG};
-use platter_scsi::target::TaskId;
+use platter_scsi::target::{Attribute, TaskId};
 use platter_scsi::unit::{Response, Step};
 
 /// How far a command is.
@@ -65,6 +65,8 @@ pub(super) struct Slot {
     /// Bytes of the present step that are done.
     pub(super) done: u64,
     pub(super) part: Part,
+    /// Its place among the commands of the session.
+    number: u64,
     /// When it was admitted.
     pub(super) mark: Option<Mark>,
     generation: u16,
@@ -75,6 +77,34 @@ pub(super) struct Slots {
     free: Vec<u16>,
     /// Those that have not been answered.
     open: usize,
+    /// Of these, those with the ordered task attribute.
+    ordered: usize,
+    taken: u64,
+}
+
+/// The task attribute of a SCSI Command (RFC 7143, section 11.3.1).
+const ATTRIBUTE: u8 = 7;
+const ORDERED: u8 = 2;
+const HEAD_OF_QUEUE: u8 = 3;
+
+impl Slot {
+    /// When it may run, relative to others.
+    pub(super) fn attribute(&self) -> Attribute {
+        match self.flags & ATTRIBUTE {
+            ORDERED => Attribute::Ordered,
+            HEAD_OF_QUEUE => Attribute::HeadOfQueue,
+            _ => Attribute::Simple,
+        }
+    }
+
+    fn is_ordered(&self) -> bool {
+        self.attribute() == Attribute::Ordered
+    }
+
+    /// Whether the target has not heard of it.
+    pub(super) fn is_before_target(&self) -> bool {
+        matches!(self.state, State::Receiving | State::Arrived)
+    }
 }
 
 impl Slots {
@@ -84,6 +114,8 @@ impl Slots {
             all: (0..count).map(|_| Slot::default()).collect(),
             free: (0..count).rev().collect(),
             open: 0,
+            ordered: 0,
+            taken: 0,
         }
     }
 
@@ -109,13 +141,16 @@ impl Slots {
             expected,
             transfer_tag: NO_TAG,
             generation,
+            number: self.taken,
             // Its memory is used again.
             steps: std::mem::take(&mut slot.steps),
             ..Slot::default()
         };
         slot.steps.clear();
         slot.cdb.copy_from_slice(&header.0[32..48]);
+        self.ordered += usize::from(slot.is_ordered());
         self.open += 1;
+        self.taken += 1;
         Some(index)
     }
 
@@ -130,8 +165,26 @@ impl Slots {
 
     /// The slot has its answer, or needs none.
     pub(super) fn answered(&mut self, index: u16) {
-        self.all[usize::from(index)].state = State::Sending;
+        let slot = &mut self.all[usize::from(index)];
+        slot.state = State::Sending;
+        self.ordered -= usize::from(slot.is_ordered());
         self.open -= 1;
+    }
+
+    /// Whether the target may hear of a command whose data is there. Commands come to it when their data is complete, which
+    /// is not the order in which they were sent: an ordered one waits here for those that were sent before it, and others
+    /// for an ordered one.
+    pub(super) fn may_begin(&self, index: u16) -> bool {
+        if self.ordered == 0 {
+            return true;
+        }
+        let own = &self.all[usize::from(index)];
+        let before = |slot: &&Slot| slot.is_before_target() && slot.number < own.number;
+        match own.attribute() {
+            Attribute::HeadOfQueue => true,
+            Attribute::Ordered => !self.all.iter().any(|slot| before(&slot)),
+            Attribute::Simple => !self.all.iter().any(|slot| before(&slot) && slot.is_ordered()),
+        }
     }
 
     /// Frees a slot that was answered.

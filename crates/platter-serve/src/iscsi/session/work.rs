@@ -3,12 +3,13 @@
 use super::Session;
 use super::slots::{Part, State};
 use crate::events::Event;
+use crate::iscsi::unit::{MAX_TRANSFER, is_unit_0};
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_disk::pool::PoolBuf;
 use platter_remote::iscsi::wire::flag;
-use platter_scsi::target::{Attribute, News, Outcome, Request};
+use platter_scsi::target::{News, Outcome, Request};
 use platter_scsi::unit::{Action, Response, Status, Step, StepError};
 
 /// Most bytes that are read or written at once for data that the initiator does not have.
@@ -17,13 +18,16 @@ const PIECE: u64 = 256 << 10;
 impl Session<'_> {
     /// Begins the commands whose data is there, as far as the device's limits admit them.
     pub(super) fn admit(&mut self) {
-        while let Some(&index) = self.arrived.front() {
+        while let Some(at) = self.arrived.iter().position(|index| self.slots.may_begin(*index)) {
+            let index = self.arrived[at];
             let slot = self.slots.get(index);
             let bytes = u64::from(if slot.flags & flag::READ != 0 { slot.expected } else { slot.wanted });
+            // No command moves more, whatever the initiator expects.
+            let bytes = bytes.min(MAX_TRANSFER);
             if !self.admission.admits(self.client, self.channel.clock(), bytes) {
                 return;
             }
-            self.arrived.pop_front();
+            self.arrived.remove(at);
             let mark = self.admission.counted(self.client);
             self.admission.taken();
             self.slots.get(index).mark = Some(mark);
@@ -38,17 +42,13 @@ impl Session<'_> {
             return self.respond(index, response, 0);
         }
         let mut target = self.seat.target();
-        if slot.lun != 0 {
+        if !is_unit_0(slot.lun) {
             let response = target.absent(&slot.cdb);
             drop(target);
             return self.respond(index, response, 0);
         }
         target.observe(&geometry);
-        let attribute = match slot.flags & 7 {
-            2 => Attribute::Ordered,
-            3 => Attribute::HeadOfQueue,
-            _ => Attribute::Simple,
-        };
+        let attribute = slot.attribute();
         let data_out = slot.data.as_deref().unwrap_or_default();
         let request = Request { cdb: &slot.cdb, data_out, attribute, token: u64::from(index) };
         let outcome = target.begin(self.seat.nexus(), &request);

@@ -15,11 +15,11 @@ const RANGE_BYTES: u64 = 128;
 
 /// A range to write again.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
-    pub(super) pos: u64,
-    pub(super) len: u64,
+pub(crate) struct Kept {
+    pub(crate) pos: u64,
+    pub(crate) len: u64,
     /// The data; `None`: zeroes.
-    pub(super) data: Option<Arc<Vec<u8>>>,
+    pub(crate) data: Option<Arc<Vec<u8>>>,
     /// The count of changes with this one.
     serial: u64,
 }
@@ -77,18 +77,18 @@ impl Log {
 }
 
 /// A change that the server has answered.
-pub(super) struct Change<'a> {
-    pub(super) op: Op,
-    pub(super) pos: u64,
-    pub(super) len: u64,
+pub(crate) struct Change<'a> {
+    pub(crate) op: Op,
+    pub(crate) pos: u64,
+    pub(crate) len: u64,
     /// It is durable already.
-    pub(super) fua: bool,
+    pub(crate) fua: bool,
     /// Copies its data.
-    pub(super) copy: &'a dyn Fn() -> Vec<u8>,
+    pub(crate) copy: &'a dyn Fn() -> Vec<u8>,
 }
 
 /// The changes of a disk since its last flush.
-pub(super) struct Unflushed {
+pub(crate) struct Unflushed {
     /// Changes that were answered.
     completed: AtomicU64,
     /// How many of those are durable.
@@ -101,7 +101,7 @@ pub(super) struct Unflushed {
 }
 
 impl Unflushed {
-    pub(super) fn new(most: u64) -> Unflushed {
+    pub(crate) fn new(most: u64) -> Unflushed {
         Unflushed {
             completed: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
@@ -116,7 +116,7 @@ impl Unflushed {
     }
 
     /// The server has answered a change.
-    pub(super) fn changed(&self, change: &Change<'_>) {
+    pub(crate) fn changed(&self, change: &Change<'_>) {
         if self.most == 0 {
             if !change.fua {
                 self.completed.fetch_add(1, Ordering::SeqCst);
@@ -145,12 +145,12 @@ impl Unflushed {
     }
 
     /// The count that a flush covers which begins now.
-    pub(super) fn begin_flush(&self) -> u64 {
+    pub(crate) fn begin_flush(&self) -> u64 {
         self.completed.load(Ordering::SeqCst)
     }
 
     /// The server has answered a flush that covers `count`. `false`: the flush fails.
-    pub(super) fn flushed(&self, count: u64) -> bool {
+    pub(crate) fn flushed(&self, count: u64) -> bool {
         self.flushed.fetch_max(count, Ordering::SeqCst);
         if self.most > 0 {
             let mut log = self.log();
@@ -163,7 +163,7 @@ impl Unflushed {
     }
 
     /// A connection was lost, or one cannot be known to have been kept.
-    pub(super) fn lost(&self) {
+    pub(crate) fn lost(&self) {
         let durable = self.flushed.load(Ordering::SeqCst) == self.completed.load(Ordering::SeqCst);
         let is_kept = self.most > 0 && !self.log().overflown;
         if !durable && !is_kept && !defect::is_on(Defect::NbdLossForgotten) {
@@ -172,12 +172,12 @@ impl Unflushed {
     }
 
     /// Writing something again failed.
-    pub(super) fn suspect(&self) {
+    pub(crate) fn suspect(&self) {
         self.suspect.store(true, Ordering::SeqCst);
     }
 
     /// What a new connection must write again before anything else.
-    pub(super) fn to_replay(&self) -> VecDeque<Kept> {
+    pub(crate) fn to_replay(&self) -> VecDeque<Kept> {
         if self.most == 0 {
             return VecDeque::new();
         }

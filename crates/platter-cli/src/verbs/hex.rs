@@ -27,6 +27,11 @@ pub(super) fn print(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
 }
 
+/// The same, 16 bytes in a line.
+pub(super) fn lines(bytes: &[u8]) -> String {
+    bytes.chunks(16).map(|line| print(line) + "\n").collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
