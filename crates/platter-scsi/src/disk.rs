@@ -70,10 +70,15 @@ pub struct ScsiTarget {
 }
 
 impl ScsiTarget {
-    /// A target over a device. Its serial number is the device's name.
+    /// A target over a device. Its serial number is that of the device's disks and their parts, so that two targets over one
+    /// device have the same, also if they are in different processes and the device is a file or a block device.
     pub fn new(device: Arc<dyn Backend>) -> ScsiTarget {
-        let serial = device.name().to_string();
-        ScsiTarget::with_serial(device, &serial)
+        let ground: Vec<u8> = format!("{:?}", device.ground()).into_bytes();
+        // FNV-1a, of 128 bits.
+        let hash = ground.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+            (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+        });
+        ScsiTarget::with_serial(device, &format!("{hash:032x}"))
     }
 
     /// The same, with this serial number, by which VPD page 83h identifies the unit.

@@ -14,7 +14,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use platter_scsi::{cdb, effect, layout, page, sense, structure, target, unit};
+pub use platter_scsi::{cdb, disk, effect, layout, page, sense, structure, target, unit};
 
 use crate::steps;
 use platter_disk::device::Device;

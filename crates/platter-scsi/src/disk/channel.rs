@@ -207,6 +207,7 @@ impl Channel {
             Begun::Wait => self.slot(index).state = State::Waits,
             Begun::Lost => self.slot(index).state = State::Lost,
             Begun::Behind => self.break_off(index),
+            Begun::Away => self.turn_away(now, index),
             Begun::Reset => {
                 count(&self.port.counts.resets);
                 self.not_answered(now, index, false);

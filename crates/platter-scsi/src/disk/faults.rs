@@ -41,6 +41,9 @@ pub struct FaultPlan {
     pub unanswered: Ppm,
     /// A reset of the bus ends all commands that are in flight, without responses: a part of them has been carried out.
     pub reset: Ppm,
+    /// The port cannot reach the unit from this time on, for so long or for ever: commands are not delivered, and the port
+    /// knows that at once.
+    pub away: Option<(Time, Option<Span>)>,
     /// Bytes of the medium of which reads and writes fail with MEDIUM ERROR; the information is the first bad block.
     pub bad: Option<Range<u64>>,
 }
@@ -60,6 +63,7 @@ impl Default for FaultPlan {
             lost: 0,
             unanswered: 0,
             reset: 0,
+            away: None,
             bad: None,
         }
     }
@@ -87,6 +91,8 @@ pub(super) enum Fate {
     Unanswered,
     /// The bus is reset; it does not arrive.
     Reset,
+    /// There is no way to the unit.
+    Away,
 }
 
 /// The faults of a port, as they happen.
@@ -117,6 +123,12 @@ impl Faults {
 
     /// Draws the fate of a command. `range` are the bytes that it reads or writes; none: it transfers nothing.
     pub(super) fn draw(&mut self, now: Time, opcode: u8, range: Option<(u64, u64)>) -> Fate {
+        if let Some((from, lasts)) = self.plan.away
+            && now >= from
+            && lasts.is_none_or(|lasts| now < from + lasts)
+        {
+            return Fate::Away;
+        }
         const UNTOUCHED: [u8; 3] = [cdb::INQUIRY.opcode, cdb::REPORT_LUNS.opcode, cdb::REQUEST_SENSE.opcode];
         if UNTOUCHED.contains(&opcode) {
             return Fate::Arrives;

@@ -5,6 +5,7 @@ use super::port::Inbox;
 use crate::target::{Attribute, Function, News, Nexus, Outcome, Request, Target, TaskId};
 use crate::unit::{Response, Status, Step, StepError};
 use platter_block::backend::Backend;
+use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +55,8 @@ pub(super) enum Begun {
     Lost,
     /// A reset of the bus has ended it, and all others.
     Reset,
+    /// There is no way to the target.
+    Away,
     /// The queue has not been told yet that commands were ended that this one may have to follow.
     Behind,
 }
@@ -213,6 +216,7 @@ impl Hub {
         let fate = port.faults.draw(now, opcode, sent.range);
         let begun = match fate {
             Fate::Lost => Begun::Lost,
+            Fate::Away => Begun::Away,
             Fate::Status(status) => Begun::Respond(Response::of(status)),
             Fate::Sense(failure) => Begun::Respond(state.target.unit().refuse(failure)),
             Fate::Reset => {
@@ -342,6 +346,9 @@ impl Port {
 /// Ends the commands that must follow one of this order, none of which runs (QErr=01b of the Control mode page).
 fn end_behind(state: &mut State, nexus: Nexus, order: u64) {
     let Some(port) = state.ports.get_mut(&nexus) else { return };
+    if defect::is_on(Defect::ScsiOrderIgnored) {
+        return;
+    }
     let last = Token { channel: u32::MAX, slot: u32::MAX };
     for (_, token) in port.order.live.split_off(&(order, last)) {
         state.target.manage(nexus, Function::AbortTask(token.number()), u64::MAX);
@@ -354,7 +361,7 @@ fn end_behind(state: &mut State, nexus: Nexus, order: u64) {
 fn end_behind_failure(state: &mut State, nexus: Nexus, order: u64, begun: &Begun) {
     let failed = match begun {
         Begun::Respond(response) => response.status != Status::Good,
-        Begun::Lost | Begun::Reset => true,
+        Begun::Lost | Begun::Reset | Begun::Away => true,
         Begun::Run(..) | Begun::Wait | Begun::Behind => false,
     };
     if failed {
