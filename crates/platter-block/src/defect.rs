@@ -113,6 +113,10 @@ defects! {
     MailIsSilent "mail-is-silent" "a lane does not ask to be run when another one has brought bios back for it"
     /// The number of bios in a request wraps at 65,536, and the rest of them never complete.
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
+    /// A multipath device sends what overlaps a write in doubt through another path, while the first may still carry it out.
+    MultipathDoubtIgnored "multipath-doubt-ignored" "a write that a path may still carry out is overtaken through another path"
+    /// A flush of a multipath device says that the data is durable although no path has carried it out.
+    MultipathFlushForgotten "multipath-flush-forgotten" "a flush through several paths succeeds although all of them have failed"
     /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
     /// server may still carry out the first one.
     NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
@@ -139,6 +143,10 @@ defects! {
     RegrownAsNew "regrown-as-new" "what was cut off a disk that grew again reads as zeroes without an error"
     /// Clients of a server whose predecessor was killed are not told that writes may be lost.
     RestartForgotten "restart-forgotten" "a server that follows a killed one answers flushes as if nothing were lost"
+    /// A command that follows an ordered one is carried out although what it must follow was ended.
+    ScsiOrderIgnored "scsi-order-ignored" "a command is carried out before an ordered one that was ended and comes again"
+    /// A command that was given no answer is taken to be carried out.
+    ScsiSilenceIsGood "scsi-silence-is-good" "a command that a reset of the bus has ended is reported as carried out"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when
     /// that thread exits, the kernel cancels its requests.
     SharedLaneOnRing "shared-lane-on-ring" "requests of a thread that exits are cancelled, and those of one that blocks wait for it"

@@ -20,12 +20,15 @@
 #![deny(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "disk"))]
 extern crate std;
 
 pub use platter_protocol::{layout, structure};
 
 pub mod cdb;
+#[cfg(feature = "disk")]
+#[allow(unsafe_code)]
+pub mod disk;
 pub mod effect;
 pub mod filter;
 pub mod page;

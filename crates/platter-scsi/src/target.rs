@@ -281,6 +281,11 @@ impl Target {
         self.remove(id).is_some_and(|task| !task.aborted)
     }
 
+    /// Whether a command that runs was aborted: no response will be sent.
+    pub fn is_aborted(&self, id: TaskId) -> bool {
+        self.tasks.is_aborted(id)
+    }
+
     /// The response to a command all of whose steps have succeeded.
     pub fn done(&self) -> Response {
         self.unit.done()

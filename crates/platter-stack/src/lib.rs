@@ -15,6 +15,7 @@ pub mod filter;
 pub mod kit;
 pub mod limit;
 mod members;
+pub mod multipath;
 mod order;
 pub mod partition;
 pub mod raid0;
@@ -63,6 +64,7 @@ pub static TABLE: &[LayerType] = &[
     snapshot::TYPE,
     snapshot::ORIGIN_TYPE,
     snapshot::MERGE_TYPE,
+    multipath::TYPE,
 ];
 
 /// Looks a layer up by name.

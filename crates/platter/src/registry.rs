@@ -27,6 +27,8 @@ mod register;
 #[cfg(feature = "nbd")]
 mod remote;
 mod row;
+#[cfg(feature = "scsi")]
+mod scsi;
 mod simulated;
 mod table;
 

@@ -14,7 +14,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use platter_scsi::{cdb, effect, filter, layout, page, sense, structure, target, unit};
+pub use platter_scsi::{cdb, disk, effect, filter, layout, page, sense, structure, target, unit};
 
 use crate::steps;
 use platter_block::lane::Bell;

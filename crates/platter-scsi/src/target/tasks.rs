@@ -77,6 +77,10 @@ impl Tasks {
         self.all.get(&id).map(|task| task.nexus)
     }
 
+    pub(super) fn is_aborted(&self, id: TaskId) -> bool {
+        self.all.get(&id).is_none_or(|task| task.aborted)
+    }
+
     pub(super) fn has_exclusive(&self) -> bool {
         self.exclusive > 0
     }

@@ -167,13 +167,17 @@ impl Core {
             task.hold = Hold::None;
             return Err(Fault::new(Kind::TimedOut, Stage::Layer));
         };
-        let durable = task.flags.contains(Flags::HARD_BARRIER) && bio.op().changes();
+        let durable =
+            task.flags.contains(Flags::HARD_BARRIER) && bio.op().changes() && bio.op() != Op::Command;
         bio.remove_flags(ORDER);
         if durable {
             bio.add_flags(Flags::FUA);
         }
-        if bio.op() != Op::Flush {
-            bio.remap(pos);
+        match bio.op() {
+            Op::Flush => {}
+            // It may have been refused by another device.
+            Op::Command => bio.rewind(bio.pos(), task.len),
+            _ => bio.remap(pos),
         }
         let key = self.ios.begin(IoState::default);
         self.ios.get(key).state = IoState { device, task: slot, passes: true, ..IoState::default() };
@@ -271,7 +275,7 @@ impl Core {
         bio.set_token(task.token);
         bio.remove_flags(ORDER | Flags::FUA);
         bio.add_flags(task.flags);
-        if bio.op() != Op::Flush {
+        if !matches!(bio.op(), Op::Flush | Op::Command) {
             bio.remap(task.pos + bio.done());
         }
         task.hold = Hold::Bio(bio);
@@ -478,6 +482,8 @@ pub struct Task {
     pub(super) pos: u64,
     pub(super) len: u64,
     pub(super) flags: Flags,
+    pub(super) reach: (u64, u64),
+    pub(super) changes: bool,
 }
 
 impl Task {
@@ -486,7 +492,7 @@ impl Task {
         self.port
     }
 
-    /// Read, write, discard or write-zeroes. (Flushes are not tasks.)
+    /// Read, write, discard, write-zeroes, or a command. (Flushes are not tasks.)
     pub fn op(&self) -> Op {
         self.op
     }
@@ -499,6 +505,16 @@ impl Task {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         self.len
+    }
+
+    /// First byte, and byte past the last, of what the bio may read or change.
+    pub fn reach(&self) -> (u64, u64) {
+        self.reach
+    }
+
+    /// Whether the bio may change the device.
+    pub fn changes(&self) -> bool {
+        self.changes
     }
 
     /// Whether there is nothing to do; never, because empty bios are refused.
@@ -522,6 +538,17 @@ impl Task {
     pub fn part(&self, skip: u64, len: u64, device: usize, pos: u64) -> Io {
         let key = self.below.core().part(self.slot, (skip, len), device, pos);
         Io { below: self.below.clone(), key }
+    }
+
+    /// Whether the deadline of the bio has passed.
+    pub fn has_expired(&self) -> bool {
+        let core = self.below.core();
+        core.tasks[self.slot as usize].deadline.is_some_and(|deadline| deadline <= core.now)
+    }
+
+    /// The parts that have failed so far will be carried out again: their failures are not the bio's.
+    pub fn forget_failure(&self) {
+        self.below.core().tasks[self.slot as usize].failed = None;
     }
 
     /// Reads what surrounds the data of the bio, as [`Below::read`], with the deadline of the bio.

@@ -10,7 +10,6 @@ use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::Op;
 use platter_block::capability::{Managed, Worker};
-use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -50,15 +49,15 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn geometry(&self) -> Geometry {
-        // A layer with state would have to know what a command does.
-        self.geometry.with_features(self.geometry.features.with_commands(CommandSets::NONE))
+        let commands = self.frame.layer.commands(self.port);
+        self.geometry.with_features(self.geometry.features.with_commands(commands))
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let Some(first) = self.frame.devices.first() else { return Err(self.broken()) };
         let own = first.open_lane(lane_use)?;
         let tasks = Tasks::new(self.port);
-        let lane = HostLane::new(&self.frame, own, (self.geometry, &self.gate), lane_use, tasks);
+        let lane = HostLane::new(&self.frame, own, (self.geometry(), &self.gate), lane_use, tasks);
         lane.map(|lane| Box::new(lane) as Box<dyn Lane>).map_err(|_| self.broken())
     }
 

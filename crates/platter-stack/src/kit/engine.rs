@@ -105,9 +105,10 @@ impl<L: Layer> Engine<L> {
             return;
         }
         let (op, flags, pos, len) = (bio.op(), bio.flags(), bio.pos(), bio.len());
+        let (reach, changes) = (bio.reach(), bio.changes());
         let slot = self.below.core().enter(lane, port, Some(bio));
         let (layer, below) = (Arc::clone(&self.layer), self.below.clone());
-        let task = Task { below: below.clone(), slot, port, op, pos, len, flags };
+        let task = Task { below: below.clone(), slot, port, op, pos, len, flags, reach, changes };
         let future: BoxFuture = Box::pin(async move {
             if op == Op::Flush || flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER) {
                 Arc::clone(&layer).flush(below, port).await?;
@@ -423,6 +424,9 @@ impl<L: Layer> Turns for Engine<L> {
         let timeout = timeout.into_iter().chain(timer).min();
         if let Some(device) = self.devices.iter_mut().find(|device| device.out > 0) {
             device.lane.wait(now, timeout);
+        } else if let Some(device) = self.devices.first_mut() {
+            // Its tasks wait for time only, which in a simulation passes only in a sleep.
+            device.lane.sleep(now, timeout, &[]);
         }
     }
 }

@@ -485,7 +485,8 @@ fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
     }
     let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
     if bio.op() == Op::Command {
-        return refuse(Kind::Unsupported);
+        let taken = bio.command().is_some_and(|command| geometry.features.commands.contains(command.set()));
+        return if taken { Ok(()) } else { refuse(Kind::Unsupported) };
     }
     let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
     geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;

@@ -3,6 +3,7 @@
 use super::core::{Below, Task};
 use super::notices::Notices;
 use platter_block::bio::Bio;
+use platter_block::command::CommandSets;
 use platter_block::fault::{Fault, Status};
 use platter_block::params::{self, Param, ParamError};
 use platter_block::status::Item;
@@ -26,7 +27,15 @@ pub trait Layer: Send + Sync + 'static {
         None
     }
 
-    /// Carries out a read, write, discard or write-zeroes inside the device.
+    /// The sets of commands of which bios may reach [`run`](Layer::run), which passes them on
+    /// ([`Task::pass`](super::Task::pass)). The frame refuses all others. By default it refuses every command, because a
+    /// layer with state would have to know what one does.
+    fn commands(&self, port: usize) -> CommandSets {
+        let _ = port;
+        CommandSets::NONE
+    }
+
+    /// Carries out a read, write, discard or write-zeroes inside the device, or a command.
     fn run(self: Arc<Self>, task: Task) -> impl Future<Output = Status> + Send;
 
     /// Makes everything durable that completed before, through this port. Also called before a bio with a preflush or a

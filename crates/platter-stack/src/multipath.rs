@@ -1,0 +1,460 @@
+//! `multipath`: one disk through several paths, of which some may fail.
+//!
+//! An I/O that fails because of its path is sent through another one; a path that failed is checked until it works again. A
+//! write whose outcome is unknown is in doubt until its path has returned it: nothing that overlaps it is sent through any
+//! path before that.
+
+use crate::distributed::name_of;
+use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
+use crate::{LayerError, LayerType, members};
+use identity::{Identity, is_of_path};
+use paths::{POLICIES, Paths};
+use platter_block::backend::Backend;
+use platter_block::bio::Op;
+use platter_block::command::CommandSets;
+use platter_block::defect::{self, Defect};
+use platter_block::driver::Geometry;
+use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::params::{self, Param, ParamError, Unit};
+use platter_block::status::Item;
+use platter_block::time::Span;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod identity;
+mod paths;
+mod report;
+
+pub use paths::Policy;
+
+/// Most paths.
+pub const MAX_PATHS: usize = 16;
+
+pub(crate) const TYPE: LayerType = LayerType {
+    name: "multipath",
+    summary: "one disk through several paths, with failover",
+    params: PARAMS,
+    members: 1..=MAX_PATHS,
+    build: |values, members| new(members, Settings::of(values)),
+};
+
+const DAY_MS: i64 = 86_400_000;
+
+const PARAMS: &[Param] = &[
+    Param::word(
+        "policy",
+        POLICIES,
+        0,
+        "which path an I/O takes: each in turn, the one with the fewest I/Os, or the one that will be done first",
+    ),
+    Param::number(
+        "no_path_timeout",
+        Unit::Millis,
+        30_000,
+        (0, DAY_MS),
+        "how long I/O is held while no path works; then it fails",
+    ),
+    Param::number(
+        "check_interval",
+        Unit::Millis,
+        5_000,
+        (1, DAY_MS),
+        "time between two checks of a path that has failed",
+    ),
+];
+
+/// Settings of a multipath device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which path an I/O takes.
+    pub policy: Policy,
+    /// How long I/O is held while no path works.
+    pub no_path_timeout: Span,
+    /// Time between two checks of a path that has failed.
+    pub check_interval: Span,
+}
+
+impl Settings {
+    fn of(values: &[i64]) -> Settings {
+        let span = |at: usize| Span::from_millis(values.get(at).map_or(0, |value| value.unsigned_abs()));
+        let policy = Policy::of(values.first().copied().unwrap_or_default());
+        Settings { policy, no_path_timeout: span(1), check_interval: span(2) }
+    }
+
+    fn values(&self) -> [i64; 3] {
+        let millis = |span: Span| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+        [self.policy as i64, millis(self.no_path_timeout), millis(self.check_interval)]
+    }
+}
+
+/// A write that a path has not returned.
+#[derive(Clone, Copy)]
+struct Doubt {
+    number: u64,
+    reach: (u64, u64),
+}
+
+struct State {
+    paths: Paths,
+    settings: Settings,
+    doubts: Vec<Doubt>,
+    numbers: u64,
+    /// No path has worked for longer than I/O is held.
+    given_up: bool,
+    /// Counts the times at which the last path has failed.
+    outages: u64,
+}
+
+struct Multipath {
+    state: Mutex<State>,
+    below: Below,
+    /// A path works again, or no path has worked for too long.
+    turned: Arc<Event>,
+    /// A range is in doubt no longer.
+    settled: Arc<Event>,
+    notices: Notices,
+    commands: CommandSets,
+    geometry: Geometry,
+    identity: Identity,
+}
+
+/// One disk through several paths.
+///
+/// # Errors
+/// The paths lead to different disks, or nothing tells that they lead to one; they differ in size or logical block, or in
+/// their clocks.
+pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn Backend>, LayerError> {
+    members::check_clocks("multipath", &paths)?;
+    let identity = identity::check(&paths)?;
+    let Some(stacked) = members::stack(&paths) else {
+        return Err(LayerError::Members("multipath needs at least one device".to_string()));
+    };
+    let shape = |path: &Arc<dyn Backend>| (path.geometry().size, path.geometry().limits.logical_block);
+    let (size, block) = shape(&paths[0]);
+    if let Some(other) = paths.iter().position(|path| shape(path) != (size, block)) {
+        let (other_size, other_block) = shape(&paths[other]);
+        return Err(LayerError::Members(format!(
+            "multipath: path 0 ({}) has {size} bytes in blocks of {block}, path {other} ({}) has {other_size} bytes in blocks \
+             of {other_block}; paths of one disk do not differ",
+            paths[0].name(),
+            paths[other].name(),
+        )));
+    }
+    let sets = paths.iter().map(|path| path.geometry().features.commands);
+    let commands = sets.reduce(CommandSets::and).unwrap_or_default();
+    let limits = stacked.limits.with_chunk(0).with_atomic_write(0);
+    let geometry = stacked.with_size(size).with_limits(limits);
+    let below = Below::default();
+    let state = State {
+        paths: Paths::new(paths.len(), settings.policy),
+        settings,
+        doubts: Vec::new(),
+        numbers: 0,
+        given_up: false,
+        outages: 0,
+    };
+    let layer = Arc::new(Multipath {
+        state: Mutex::new(state),
+        turned: Event::new(&below),
+        settled: Event::new(&below),
+        notices: Notices::default(),
+        below: below.clone(),
+        commands,
+        geometry,
+        identity,
+    });
+    let name = name_of("multipath", "", &paths);
+    let frame = Frame::new(paths, 1, below, layer)?;
+    Ok(Arc::new(Stateful::new(&frame, 0, name, geometry)))
+}
+
+impl Multipath {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_in_doubt(&self, (from, end): (u64, u64)) -> bool {
+        self.state().doubts.iter().any(|doubt| from < doubt.reach.1 && doubt.reach.0 < end)
+    }
+
+    /// Waits for a path that was not tried. `None`: all that work were tried, or none has worked for too long.
+    async fn path(&self, len: u64, tried: &[usize]) -> Option<usize> {
+        loop {
+            let turned = self.turned.wait();
+            {
+                let mut state = self.state();
+                if let Some(path) = state.paths.take(len, tried) {
+                    return Some(path);
+                }
+                // What every working path has refused is not a matter of paths.
+                if state.given_up || state.paths.any() {
+                    return None;
+                }
+            }
+            turned.await;
+        }
+    }
+
+    /// A path has failed: it is left, and checked until it works again.
+    fn leave(self: &Arc<Self>, path: usize, fault: Fault) {
+        let mut state = self.state();
+        let left = state.paths.get(path);
+        if !std::mem::replace(&mut left.is_up, false) {
+            return;
+        }
+        left.why = fault.kind.to_string();
+        left.failures += 1;
+        let outage = (!state.paths.any()).then(|| {
+            state.outages += 1;
+            state.outages
+        });
+        let patience = state.settings.no_path_timeout;
+        let item = report::path(path, &state.paths.all()[path]);
+        drop(state);
+        self.notices.tell(item);
+        self.below.spawn(Arc::clone(self).check(path));
+        if let Some(outage) = outage {
+            self.below.spawn(Arc::clone(self).give_up(outage, patience));
+        }
+    }
+
+    /// Checks a path until it works.
+    async fn check(self: Arc<Self>, path: usize) -> Status {
+        let block = self.geometry.limits.logical_block as usize;
+        loop {
+            let interval = self.state().settings.check_interval;
+            self.below.sleep_until(self.below.now() + interval).await;
+            let read = self.below.read(path, 0, Buffer::new(block)).await;
+            // A bad block is no matter of the path.
+            if read.err().is_none_or(|fault| !is_of_path(fault)) {
+                break;
+            }
+        }
+        let mut state = self.state();
+        state.paths.get(path).is_up = true;
+        state.given_up = false;
+        let item = report::path(path, &state.paths.all()[path]);
+        drop(state);
+        self.notices.tell(item);
+        self.turned.happen();
+        Ok(())
+    }
+
+    /// Ends the patience of what is held, unless a path works again in time.
+    async fn give_up(self: Arc<Self>, outage: u64, patience: Span) -> Status {
+        self.below.sleep_until(self.below.now() + patience).await;
+        let mut state = self.state();
+        if state.outages == outage && !state.paths.any() {
+            state.given_up = true;
+            drop(state);
+            self.turned.happen();
+        }
+        Ok(())
+    }
+
+    /// A path may still carry a write out.
+    fn doubt(self: &Arc<Self>, path: usize, reach: (u64, u64)) {
+        let mut state = self.state();
+        state.numbers += 1;
+        let doubt = Doubt { number: state.numbers, reach };
+        state.doubts.push(doubt);
+        drop(state);
+        self.below.spawn(Arc::clone(self).settle(path, doubt));
+    }
+
+    /// Waits until a path has returned a write in doubt: its device holds or fails what overlaps it until then.
+    async fn settle(self: Arc<Self>, path: usize, doubt: Doubt) -> Status {
+        while !self.has_returned(path, doubt.reach).await {
+            let interval = self.state().settings.check_interval;
+            self.below.sleep_until(self.below.now() + interval).await;
+        }
+        self.state().doubts.retain(|other| other.number != doubt.number);
+        self.settled.happen();
+        Ok(())
+    }
+
+    async fn has_returned(&self, path: usize, (from, end): (u64, u64)) -> bool {
+        const PIECE: u64 = 1 << 20;
+        let block = u64::from(self.geometry.limits.logical_block);
+        // What may have changed anything overlaps any block.
+        let end = if end == u64::MAX { from + block } else { end };
+        let (from, end) = (from / block * block, end.next_multiple_of(block).min(self.geometry.size));
+        let mut at = from;
+        while at < end {
+            let len = (end - at).min(PIECE);
+            match self.below.read(path, at, Buffer::new(len as usize)).await {
+                Ok(_) => {}
+                Err(fault) if matches!(fault.kind, Kind::Io | Kind::Corrupt | Kind::Short) => {}
+                Err(_) => return false,
+            }
+            at += len;
+        }
+        true
+    }
+
+    /// Waits for a path that was not tried, and until nothing that overlaps the bio is in doubt.
+    async fn free_path(&self, task: &Task, tried: &[usize]) -> Option<usize> {
+        loop {
+            while self.is_in_doubt(task.reach()) && !defect::is_on(Defect::MultipathDoubtIgnored) {
+                self.settled.wait().await;
+            }
+            let path = self.path(task.len(), tried).await?;
+            if !self.is_in_doubt(task.reach()) || defect::is_on(Defect::MultipathDoubtIgnored) {
+                return Some(path);
+            }
+            // Something came to be in doubt while this bio waited for a path.
+            self.state().paths.give_back(path, task.len(), None);
+        }
+    }
+
+    /// Sends a bio through one path after the other, until one has carried it out.
+    async fn send(self: &Arc<Self>, task: &Task) -> Status {
+        let mut tried = Vec::new();
+        let mut last = Fault::new(Kind::Gone, Stage::Layer);
+        let len = task.len();
+        while let Some(path) = self.free_path(task, &tried).await {
+            if task.has_expired() {
+                self.state().paths.give_back(path, len, None);
+                return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+            }
+            let began = self.below.now();
+            let io = match task.op() {
+                Op::Command => task.pass(path, 0),
+                _ => task.part(0, len, path, task.pos()),
+            };
+            let status = io.await;
+            let took = self.below.now().since(began);
+            let mut state = self.state();
+            state.paths.give_back(path, len, status.is_ok().then_some(took));
+            state.paths.get(path).dirty |= task.changes();
+            drop(state);
+            let Err(fault) = status else { return Ok(()) };
+            last = fault;
+            if is_of_path(fault) && (!task.has_expired() || self.is_out_of_patience(path)) {
+                self.leave(path, fault);
+            }
+            if !self.may_go_on(task, path, fault) {
+                return Err(fault);
+            }
+            if !is_of_path(fault) {
+                tried.push(path);
+            }
+            task.forget_failure();
+        }
+        Err(last)
+    }
+
+    /// The deadline of a bio has passed while a path had it. One may have been too short; several in a row are of the path.
+    fn is_out_of_patience(&self, path: usize) -> bool {
+        const STRIKES: u32 = 3;
+        let mut state = self.state();
+        let path = state.paths.get(path);
+        path.strikes += 1;
+        path.strikes >= STRIKES
+    }
+
+    /// Whether a bio that has failed on a path may be sent through another one.
+    fn may_go_on(self: &Arc<Self>, task: &Task, path: usize, fault: Fault) -> bool {
+        if fault.kind == Kind::TimedOut {
+            if task.changes() {
+                self.doubt(path, task.reach());
+            }
+            // The path has its memory.
+            return false;
+        }
+        match task.op() {
+            // Only what was certainly not delivered: only the submitter knows what a second time would do.
+            Op::Command => fault.kind == Kind::Stuck,
+            _ => is_of_path(fault) || matches!(fault.kind, Kind::Io | Kind::Short),
+        }
+    }
+
+    /// Flushes the disk through a path; through another one if that fails.
+    async fn flush_through(self: &Arc<Self>, wanted: usize) -> Status {
+        let mut path = wanted;
+        loop {
+            let status = self.below.flush(path).await;
+            match status {
+                Err(fault) if is_of_path(fault) => self.leave(path, fault),
+                status => return status,
+            }
+            path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
+            self.state().paths.give_back(path, 0, None);
+        }
+    }
+
+    /// The paths that carried writes since the last flush, or any one; of those that have failed, another one in their place.
+    async fn flush_paths(&self) -> Option<Vec<usize>> {
+        let any = self.path(0, &[]).await?;
+        let mut state = self.state();
+        state.paths.give_back(any, 0, None);
+        let paths = 0..state.paths.all().len();
+        let carried = |path: &usize| {
+            let path = &state.paths.all()[*path];
+            path.dirty && path.is_up
+        };
+        let wanted: Vec<usize> = paths.filter(carried).collect();
+        Some(if wanted.is_empty() { vec![any] } else { wanted })
+    }
+}
+
+impl Layer for Multipath {
+    fn commands(&self, _port: usize) -> CommandSets {
+        self.commands
+    }
+
+    async fn run(self: Arc<Self>, task: Task) -> Status {
+        self.send(&task).await
+    }
+
+    async fn flush(self: Arc<Self>, below: Below, _port: usize) -> Status {
+        if !self.state().doubts.is_empty() {
+            return Err(Fault::new(Kind::InDoubt, Stage::Layer));
+        }
+        let wanted = self.flush_paths().await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
+        let dirty: Vec<bool> = self.state().paths.all().iter().map(|path| path.dirty).collect();
+        // What is written from here on belongs to the next flush.
+        (0..dirty.len()).for_each(|path| self.state().paths.get(path).dirty = false);
+        let mut result = Ok(());
+        for path in wanted {
+            result = result.and(self.flush_through(path).await);
+        }
+        drop(below);
+        if defect::is_on(Defect::MultipathFlushForgotten) {
+            return Ok(());
+        }
+        if result.is_err() {
+            let mut state = self.state();
+            (0..dirty.len()).filter(|path| dirty[*path]).for_each(|path| state.paths.get(path).dirty = true);
+        }
+        result
+    }
+
+    fn locate(&self, _port: usize, pos: u64) -> Option<(usize, u64, u64)> {
+        let path = self.state().paths.all().iter().position(|path| path.is_up).unwrap_or(0);
+        Some((path, pos, self.geometry.size - pos))
+    }
+
+    fn status(&self, _port: usize) -> Vec<Item> {
+        let state = self.state();
+        let doubts = state.doubts.len() as u64;
+        report::items(&self.identity.to_string(), state.paths.all(), doubts)
+    }
+
+    fn params(&self, _port: usize) -> Vec<(Param, i64)> {
+        PARAMS.iter().copied().zip(self.state().settings.values()).collect()
+    }
+
+    fn set_param(&self, _port: usize, name: &str, value: i64) -> Result<(), ParamError> {
+        let index = params::check("multipath", PARAMS, name, value)?;
+        let mut state = self.state();
+        let mut values = state.settings.values();
+        values[index] = value;
+        state.settings = Settings::of(&values);
+        state.paths.policy = state.settings.policy;
+        Ok(())
+    }
+
+    fn notices(&self) -> Option<&Notices> {
+        Some(&self.notices)
+    }
+}

@@ -1,0 +1,171 @@
+//! The proof that several paths lead to one disk.
+
+use crate::LayerError;
+use crate::array_metadata::{RECORD_BYTES, Record, SLOTS, Slots};
+use crate::reader::Reader;
+use platter_block::backend::{Backend, Ground, LaneUse};
+use platter_block::bio::{Bio, Flags};
+use platter_block::command::{Command, CommandSet, Reach, Transfer};
+use platter_block::fault::Fault;
+use std::fmt;
+use std::sync::Arc;
+
+/// What tells the disk behind a path from others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The designators of the logical unit in VPD page 83h: type and bytes of each.
+    Unit(Vec<(u8, Vec<u8>)>),
+    /// The record of a member of one of Platter's arrays.
+    Member(Box<Record>),
+    /// The disks of the system or of this process that it uses, and which part of them.
+    Ground(Vec<Ground>),
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Identity::Unit(designators) => {
+                f.write_str("the logical unit")?;
+                for (kind, bytes) in designators {
+                    write!(f, " {kind}:")?;
+                    match std::str::from_utf8(bytes).ok().filter(|text| text.chars().all(|c| !c.is_control()))
+                    {
+                        Some(text) => write!(f, "\"{}\"", text.trim())?,
+                        None => bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?,
+                    }
+                }
+                Ok(())
+            }
+            Identity::Member(record) => {
+                write!(f, "member {} ({}) of the array {}", record.index, record.member, record.array)
+            }
+            Identity::Ground(grounds) => {
+                let mut comma = "";
+                for Ground { disk, begin, end } in grounds {
+                    write!(f, "{comma}{disk:?} from byte {begin} to {end}")?;
+                    comma = ", ";
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Checks that all paths lead to one disk. Of the ways to tell, the first that all paths have is used.
+///
+/// # Errors
+/// Two paths lead to different disks, or nothing tells that they do not.
+pub(super) fn check(paths: &[Arc<dyn Backend>]) -> Result<Identity, LayerError> {
+    for way in [of_unit, of_member, of_ground] {
+        let found = paths.iter().map(way).collect::<Result<Option<Vec<Identity>>, LayerError>>()?;
+        let Some(found) = found else { continue };
+        let Some((first, others)) = found.split_first() else { continue };
+        return match others.iter().position(|other| other != first) {
+            None => Ok(first.clone()),
+            Some(at) => Err(LayerError::Members(format!(
+                "multipath: paths 0 ({}) and {} ({}) lead to different disks: {first}, and {}",
+                paths[0].name(),
+                at + 1,
+                paths[at + 1].name(),
+                others[at]
+            ))),
+        };
+    }
+    let names: Vec<String> = paths.iter().map(|path| path.name().to_string()).collect();
+    Err(LayerError::Members(format!(
+        "multipath: nothing tells that the paths {} lead to one disk: they have no VPD page 83h, no record of an array of \
+         Platter, and no common disk below",
+        names.join(", ")
+    )))
+}
+
+/// By VPD page 83h, where the path takes SCSI commands.
+fn of_unit(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
+    const ROOM: u8 = 252;
+    if !path.geometry().features.commands.contains(CommandSet::Scsi) {
+        return Ok(None);
+    }
+    let Ok(inquiry) = Command::new(CommandSet::Scsi, &[0x12, 1, 0x83, 0, ROOM, 0]) else { return Ok(None) };
+    let inquiry = inquiry.with_transfer(Transfer::FromDevice).with_reach(Reach::Nothing);
+    let Ok(mut bio) = Bio::with_command(inquiry, vec![0u8; usize::from(ROOM)]) else { return Ok(None) };
+    bio.add_flags(Flags::SYNC);
+    let mut lane = path.open_lane(LaneUse::Synchronous).map_err(LayerError::Device)?;
+    lane.submit(path.now(), bio);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        lane.wait(path.now(), None);
+        lane.run(path.now());
+        lane.take_done(&mut done);
+    }
+    let page = done.pop().filter(|bio| bio.status().is_ok()).and_then(|mut bio| bio.take_buffer::<Vec<u8>>());
+    let designators = page.map(|page| designators(&page)).filter(|all| !all.is_empty());
+    Ok(designators.map(Identity::Unit))
+}
+
+/// The designators of the logical unit (ASSOCIATION 0) in VPD page 83h, sorted. Those of a port differ by path. Of the types
+/// only those count that name one unit: T10 vendor ID, EUI-64, NAA and SCSI name string (SPC-4, designation descriptor).
+fn designators(page: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    const NAMES_ONE: [u8; 4] = [1, 2, 3, 8];
+    let mut found = Vec::new();
+    let Some(&[_, 0x83, high, low]) = page.get(..4) else { return found };
+    let end = (4 + usize::from(u16::from_be_bytes([high, low]))).min(page.len());
+    let mut rest = page.get(4..end).unwrap_or_default();
+    while let Some(&[_, kind, _, len]) = rest.get(..4) {
+        let Some(bytes) = rest.get(4..4 + usize::from(len)) else { break };
+        if kind >> 4 & 3 == 0 && NAMES_ONE.contains(&(kind & 0xf)) && !bytes.is_empty() {
+            found.push((kind & 0xf, bytes.to_vec()));
+        }
+        rest = rest.get(4 + usize::from(len)..).unwrap_or_default();
+    }
+    found.sort_unstable();
+    found
+}
+
+/// By the record of a member of an array.
+fn of_member(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
+    let geometry = path.geometry();
+    if geometry.size < SLOTS[1] + RECORD_BYTES as u64 || geometry.limits.logical_block as usize > RECORD_BYTES
+    {
+        return Ok(None);
+    }
+    let mut reader = Reader::open(path)?;
+    let mut read = |at| reader.read("the record of an array", at, RECORD_BYTES);
+    let [first, second] = [read(SLOTS[0])?, read(SLOTS[1])?];
+    let slots = Slots::decode([&first, &second]);
+    Ok(slots.newest().map(|record| Identity::Member(Box::new(record.clone()))))
+}
+
+/// By the disks below.
+fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
+    let ground = path.ground();
+    Ok((!ground.is_empty()).then_some(Identity::Ground(ground)))
+}
+
+/// Whether a failure is one of the path, not of the disk.
+pub(super) fn is_of_path(fault: Fault) -> bool {
+    use platter_block::fault::Kind;
+    matches!(
+        fault.kind,
+        Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken | Kind::WouldBlock
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn designators_of_ports_do_not_count() {
+        let page = [
+            0, 0x83, 0, 32, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 1, 2, 3, 4, 1, 0x14, 0, 4, 0, 0, 0, 2, 2, 1, 0, 4,
+            b'a', b'b', b'c', b'd', 0, 0, 0, 0,
+        ];
+        let naa = (3, vec![0x50, 0, 0xc5, 0, 1, 2, 3, 4]);
+        assert_eq!(designators(&page), [(1, b"abcd".to_vec()), naa]);
+        assert_eq!(designators(&page[..20]).len(), 1, "cut off");
+        assert_eq!(designators(&[0, 0x80, 0, 4, 1, 2, 3, 4]), []);
+        assert_eq!(designators(&[0, 0x83, 0, 6, 1, 3, 0, 200, 1, 2]), []);
+        let told = Identity::Unit(designators(&page)).to_string();
+        assert_eq!(told, "the logical unit 1:\"abcd\" 3:5000c50001020304");
+    }
+}

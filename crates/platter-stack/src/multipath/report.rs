@@ -1,0 +1,41 @@
+//! The status of a multipath device.
+
+use super::MAX_PATHS;
+use super::paths::Path;
+use platter_block::params::Unit;
+use platter_block::status::Item;
+
+const NAMES: [&str; MAX_PATHS] = [
+    "path 0", "path 1", "path 2", "path 3", "path 4", "path 5", "path 6", "path 7", "path 8", "path 9",
+    "path 10", "path 11", "path 12", "path 13", "path 14", "path 15",
+];
+
+const HELP: &str =
+    "whether the path works, I/Os that it has and has carried out, and how often it has failed";
+
+/// The state of one path.
+pub(super) fn path(number: usize, path: &Path) -> Item {
+    let state = match path.is_up {
+        true => "up".to_owned(),
+        false => format!("down ({})", path.why),
+    };
+    let text = format!("{state}; {} in flight, {} done, failed {} times", path.ios, path.done, path.failures);
+    Item::text(NAMES.get(number).copied().unwrap_or("path"), text, HELP)
+}
+
+/// All items.
+pub(super) fn items(identity: &str, paths: &[Path], doubts: u64) -> Vec<Item> {
+    let up = paths.iter().filter(|path| path.is_up).count() as u64;
+    let mut items = vec![
+        Item::text("disk", identity, "what tells that all paths lead to one disk"),
+        Item::number("paths up", Unit::Count, up, "paths that work"),
+        Item::number(
+            "in doubt",
+            Unit::Count,
+            doubts,
+            "writes that a path has neither carried out nor returned",
+        ),
+    ];
+    items.extend(paths.iter().enumerate().map(|(number, one)| path(number, one)));
+    items
+}

@@ -1,0 +1,57 @@
+//! One disk through several paths, which fail and come back.
+
+mod doubt;
+mod failover;
+mod proof;
+
+use platter_block::backend::Backend;
+use platter_block::status::Value;
+use platter_block::time::Span;
+use platter_disk::device::Device;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
+use std::sync::Arc;
+
+const SIZE: u64 = 1 << 20;
+
+/// Two adapters at one simulated disk, and the device over both.
+struct Rig {
+    world: Arc<World>,
+    sim: SimDisk,
+    ports: Vec<ScsiDisk>,
+    paths: Vec<Arc<dyn Backend>>,
+    device: Device,
+}
+
+fn rig(named: &[(&str, i64)]) -> Rig {
+    let world = World::new(5);
+    let model = Ideal { size: SIZE, latency: Span::from_micros(100), depth: 32, write_cache: true };
+    let sim = SimDisk::new(&world, model.into(), Some(Medium::new()));
+    let below: Arc<dyn Backend> =
+        Arc::new(DiskBackend::new(sim.attach("sim"), DiskSettings::default(), None).unwrap());
+    let target = ScsiTarget::new(below);
+    let ports: Vec<ScsiDisk> = (0..2).map(|_| target.port(Options::default()).unwrap()).collect();
+    let path = |port: &ScsiDisk| -> Arc<dyn Backend> {
+        Arc::new(DiskBackend::new(port.clone(), DiskSettings::default(), None).unwrap())
+    };
+    let paths: Vec<Arc<dyn Backend>> = ports.iter().map(path).collect();
+    let made = platter_stack::by_name("multipath").unwrap().make(named, paths.clone()).unwrap();
+    Rig { world, sim, ports, paths, device: Device::new(made) }
+}
+
+fn away() -> FaultPlan {
+    FaultPlan { away: Some((platter_block::time::Time(0), None)), ..FaultPlan::default() }
+}
+
+fn item(device: &Device, name: &str) -> Value {
+    let layers = device.layers();
+    let found = layers.iter().flat_map(|layer| &layer.items).find(|item| item.name == name);
+    found.unwrap_or_else(|| panic!("no {name}: {layers:?}")).value.clone()
+}
+
+fn text(device: &Device, name: &str) -> String {
+    item(device, name).to_string()
+}
