@@ -3,6 +3,7 @@
 //! Layouts are data ([`layout::Field`]): the same rows decode, encode, print a table and point at the byte of a command
 //! that was wrong. A decoded value keeps the bytes that it came from, so that fields which no layout names survive.
 //! [`unit::Unit`] is the device's side: it answers commands for any block device, without doing I/O itself.
+//! [`host`] is the other side, for drivers.
 //! [`effect::of`] tells which blocks a command may read or change.
 //! [`target::Target`] adds what several initiators at one unit need: order, reservations, unit attentions.
 //! Names of commands and fields are those of the standards SPC-4 (commands of all devices) and SBC-3 (of disks).
@@ -31,6 +32,7 @@ pub mod cdb;
 pub mod disk;
 pub mod effect;
 pub mod filter;
+pub mod host;
 pub mod page;
 pub mod sense;
 pub mod target;

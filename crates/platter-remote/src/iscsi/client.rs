@@ -7,18 +7,16 @@
 //!
 //! - `library`, `session`, `buffers`: the library, and a session of it as a safe type;
 //! - `channel`: the driver: commands to the session, answers from it, and what happens when it ends;
-//! - `commands`, `verdict`: requests as commands, and what their answers mean;
-//! - `attempt`, `found`: connecting, logging in, and what a logical unit says of itself;
+//! - `verdict`: what answers mean; `platter_scsi::host` makes the commands and reads the answers;
+//! - `attempt`: connecting, logging in, and asking the logical unit;
 //! - `disk`, `discover`: the disk; targets and logical units.
 
 mod attempt;
 mod buffers;
 mod channel;
-mod commands;
 mod discover;
 mod disk;
 mod error;
-mod found;
 mod library;
 mod options;
 mod session;

@@ -2,10 +2,11 @@
 
 use super::buffers::Buffers;
 use super::error::IscsiError;
-use super::found::{Found, Inquirer, Refused};
 use super::library::{Library, library, status};
-use super::session::{Answer, Session, Way};
+use super::session::{Answer, Session};
 use super::terms::Terms;
+use platter_block::command::Transfer;
+use platter_scsi::host::found::{Found, Inquirer, Refused};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Begins to connect; the logical unit is then asked about itself.
     pub(super) fn begin(terms: &Terms, place: SocketAddr) -> Result<Attempt, IscsiError> {
-        Attempt::asking(terms, place, Inquirer::new)
+        Attempt::asking(terms, place, Inquirer::of_disk)
     }
 
     /// Begins to connect; `inquirer` makes the questions that are then asked.
@@ -168,7 +169,7 @@ impl Attempt {
     fn ask(&mut self) -> Result<bool, IscsiError> {
         let Stage::Asking(inquirer) = &self.stage else { return Ok(false) };
         let Some((cdb, len)) = inquirer.next() else { return Ok(false) };
-        let way = if len == 0 { Way::None } else { Way::In };
+        let way = if len == 0 { Transfer::None } else { Transfer::FromDevice };
         match self.session.send(0, cdb.bytes(), way, Buffers::own(vec![0; len])) {
             Ok(()) => Ok(true),
             Err(_) => Err(self.failed()),
@@ -195,6 +196,10 @@ impl Attempt {
         };
         refused.map_err(|refused| match refused {
             Refused::NotReady(why) => IscsiError::NotReady(why),
+            Refused::NoUnit => {
+                let hint = "`platter iscsi discover HOST` lists those that there are";
+                IscsiError::Unfit(format!("the target has no such logical unit; {hint}"))
+            }
             Refused::Unfit(why) => IscsiError::Unfit(why),
         })?;
         self.ask()?;

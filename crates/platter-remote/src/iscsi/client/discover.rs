@@ -2,12 +2,12 @@
 
 use super::attempt::{at_each, discover, finish, resolve};
 use super::error::IscsiError;
-use super::found::Inquirer;
 use super::options::IscsiOptions;
 use super::session::Target;
 use super::terms::{Digest, Terms};
 use super::url::{Account, Portal, Url};
 use platter_block::time::Span;
+use platter_scsi::host::found::Inquirer;
 use std::time::Duration;
 
 /// A logical unit that a target has told of.
@@ -78,7 +78,7 @@ pub fn targets(
     };
     let places = resolve(&portal.host, portal.port)?;
     let timeout = duration(options.connect_timeout);
-    Ok(at_each(&terms, &places, timeout, Inquirer::new, discover)?.targets())
+    Ok(at_each(&terms, &places, timeout, Inquirer::of_disk, discover)?.targets())
 }
 
 /// The numbers of the logical units of a target (REPORT LUNS). The logical unit of `url` is not looked at. Blocks until it has
@@ -100,7 +100,7 @@ pub fn luns(url: &Url, options: &IscsiOptions) -> Result<Vec<u16>, IscsiError> {
 pub fn unit(url: &Url, options: &IscsiOptions) -> Result<Unit, IscsiError> {
     let terms = terms(url, options, (random_port(), 0));
     let places = resolve(&url.portal.host, url.portal.port)?;
-    let found = at_each(&terms, &places, duration(options.connect_timeout), Inquirer::new, finish)?.found;
+    let found = at_each(&terms, &places, duration(options.connect_timeout), Inquirer::of_disk, finish)?.found;
     Ok(Unit {
         lun: url.lun,
         size: found.size(),

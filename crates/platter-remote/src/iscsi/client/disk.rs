@@ -4,7 +4,6 @@ use super::attempt::{at_each, finish, resolve};
 use super::channel::Channel;
 use super::discover::{duration, random_port, terms};
 use super::error::IscsiError;
-use super::found::{Found, Inquirer};
 use super::library::library;
 use super::options::IscsiOptions;
 use super::session::Session;
@@ -15,9 +14,13 @@ use platter_block::bio::Op;
 use platter_block::disk::Disk;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_scsi::host::found::{Found, Inquirer, Transport};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is one request must be in memory at both sides; the library gives all segments to one system call (`IOV_MAX` is 1024).
+const TRANSPORT: Transport = Transport { max_transfer: 16 << 20, max_segments: 512 };
 
 /// A disk at an iSCSI target.
 pub struct IscsiDisk {
@@ -39,12 +42,12 @@ impl IscsiDisk {
         let places = resolve(&url.portal.host, url.portal.port)?;
         let number = random_port();
         let terms = terms(&url, &options, (number, 0));
-        let ready = at_each(&terms, &places, duration(options.connect_timeout), Inquirer::new, finish)?;
+        let ready = at_each(&terms, &places, duration(options.connect_timeout), Inquirer::of_disk, finish)?;
         if options.write && ready.found.write_protected {
             let why = "the logical unit is write protected; open it read-only";
             return Err(IscsiError::Unfit(why.to_owned()));
         }
-        let geometry = ready.found.geometry(options.write);
+        let geometry = ready.found.geometry(options.write, TRANSPORT);
         let name = Arc::from(url.to_string());
         let shared = Arc::new(Shared::new(url, options, places, ready.found, number));
         Ok(IscsiDisk { shared, name, geometry, first: Mutex::new(Some(ready.session)) })
@@ -65,7 +68,7 @@ impl IscsiDisk {
         }
         let terms = terms(&shared.url, &shared.options, (shared.number, port));
         let timeout = duration(shared.options.connect_timeout);
-        let ready = at_each(&terms, &shared.places, timeout, Inquirer::new, finish)
+        let ready = at_each(&terms, &shared.places, timeout, Inquirer::of_disk, finish)
             .map_err(|error| self.error(Kind::Gone, error.to_string()))?;
         if let Some(difference) = shared.found.difference(&ready.found) {
             let why = format!("the target came back with another disk: {difference}");

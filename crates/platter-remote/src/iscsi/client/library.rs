@@ -19,11 +19,9 @@ pub(super) mod status {
     use std::ffi::c_int;
     pub(crate) const GOOD: c_int = 0;
     pub(crate) const CHECK_CONDITION: c_int = 2;
-    pub(crate) const CONDITION_MET: c_int = 4;
     pub(crate) const BUSY: c_int = 8;
     pub(crate) const RESERVATION_CONFLICT: c_int = 0x18;
     pub(crate) const TASK_SET_FULL: c_int = 0x28;
-    pub(crate) const TASK_ABORTED: c_int = 0x40;
     pub(crate) const REDIRECT: c_int = 0x101;
     pub(crate) const CANCELLED: c_int = 0x0f00_0000;
     pub(crate) const ERROR: c_int = 0x0f00_0001;

@@ -10,6 +10,7 @@
 use super::buffers::Buffers;
 use super::library::{Callback, Context, Discovered, Library, Task, direction, status};
 use super::terms::Terms;
+use platter_block::command::Transfer;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -19,14 +20,6 @@ const POLLIN: c_int = libc::POLLIN as c_int;
 const POLLOUT: c_int = libc::POLLOUT as c_int;
 /// `ISCSI_TM_ABORT_TASK`.
 const ABORT_TASK: c_int = 1;
-
-/// Which way the data of a command goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    None,
-    In,
-    Out,
-}
 
 /// A target that a portal has told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -394,7 +387,13 @@ impl Session {
     ///
     /// # Errors
     /// The connection is not in use any more; the memory comes back.
-    pub(super) fn send(&mut self, token: u32, cdb: &[u8], way: Way, buffers: Buffers) -> Result<(), Buffers> {
+    pub(super) fn send(
+        &mut self,
+        token: u32,
+        cdb: &[u8],
+        way: Transfer,
+        buffers: Buffers,
+    ) -> Result<(), Buffers> {
         let command = self.command(token, buffers);
         let (library, context) = (self.library, self.context.as_ptr());
         let mut bytes = [0; 16];
@@ -405,9 +404,9 @@ impl Session {
             let buffers = &mut (*command.as_ptr()).buffers;
             let (length, (list, count)) = (buffers.bytes() as c_int, buffers.list());
             let way = match way {
-                Way::In => direction::READ,
-                Way::Out => direction::WRITE,
-                Way::None => direction::NONE,
+                Transfer::FromDevice => direction::READ,
+                Transfer::ToDevice => direction::WRITE,
+                Transfer::None => direction::NONE,
             };
             let task = (library.create_task)(cdb.len() as c_int, bytes.as_mut_ptr(), way, length);
             if !task.is_null() {

@@ -1,9 +1,9 @@
 //! What the channels of a disk at a target share.
 
-use super::found::Found;
 use super::options::IscsiOptions;
 use super::url::Url;
 use crate::unflushed::Unflushed;
+use platter_scsi::host::found::Found;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -2,12 +2,12 @@
 
 use super::{Channel, FAILED, Link, UNSUPPORTED};
 use crate::iscsi::client::buffers::Buffers;
-use crate::iscsi::client::commands::{command, given};
 use crate::iscsi::client::session::Answer;
 use crate::iscsi::client::slots::State;
 use crate::iscsi::client::verdict::{Verdict, judge};
 use platter_block::command::{Outcome, Sense};
 use platter_block::time::Time;
+use platter_scsi::host::encode::{Bytes, command};
 
 /// Most commands that are given to the library before it sends them.
 const BATCH: usize = 64;
@@ -55,8 +55,8 @@ impl Channel {
         let block = self.shared.found.block;
         let slot = self.slots.at_mut(index);
         let (cdb, way, own) = match &slot.command {
-            Some(command) => match given(command) {
-                Some((cdb, way)) => (cdb, way, None),
+            Some(command) => match Bytes::new(command.bytes()) {
+                Some(cdb) => (cdb, command.transfer(), None),
                 None => {
                     self.finish(index, UNSUPPORTED);
                     return true;

@@ -1,18 +1,19 @@
 //! What a logical unit says of itself: the commands that ask, and what their answers mean. Does no I/O.
 
+use crate::cdb::{self, Cdb};
+use crate::page;
+use crate::sense::{Key, Sense};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 use platter_block::command::{CommandSet, CommandSets};
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
-use platter_scsi::cdb::{self, Cdb};
-use platter_scsi::page;
-use platter_scsi::sense::{Key, Sense};
 
 /// Smallest and largest logical block that is taken.
-const BLOCKS: std::ops::RangeInclusive<u64> = 512..=65536;
-/// Largest read or write, whatever the unit takes: what is one request must be in memory at both sides.
-const MAX_TRANSFER: u64 = 16 << 20;
-/// Most segments of a request: the library gives all of them to one system call (`IOV_MAX` is 1024).
-const MAX_SEGMENTS: u16 = 512;
+const BLOCKS: core::ops::RangeInclusive<u64> = 512..=65536;
 /// Largest discard or write-zeroes.
 const MAX_DISCARD: u64 = 1 << 30;
 /// How often a question is asked again because of a unit attention.
@@ -22,15 +23,21 @@ const UNITS: u64 = 8 + 8 * 1024;
 
 /// What a logical unit says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) vendor: String,
-    pub(super) product: String,
-    pub(super) revision: String,
-    pub(super) serial: String,
+pub struct Found {
+    /// Vendor (standard INQUIRY data).
+    pub vendor: String,
+    /// Product.
+    pub product: String,
+    /// Revision of the product.
+    pub revision: String,
+    /// Serial number (page 80h).
+    pub serial: String,
     /// Page 83h, which names the unit.
-    pub(super) designation: Vec<u8>,
-    pub(super) blocks: u64,
-    pub(super) block: u64,
+    pub designation: Vec<u8>,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// Bytes of a logical block.
+    pub block: u64,
     physical_exponent: u64,
     max_transfer: u64,
     optimal_transfer: u64,
@@ -38,23 +45,38 @@ pub(super) struct Found {
     unmap_granularity: u64,
     max_write_same: u64,
     unmaps: bool,
-    pub(super) write_same: bool,
+    /// Whether WRITE SAME (16) is supported.
+    pub write_same: bool,
     /// Rotations a minute; 1: does not rotate; 0: not told.
-    pub(super) rotation: u64,
+    pub rotation: u64,
     /// `None`: not told.
-    pub(super) write_cache: Option<bool>,
-    pub(super) fua: bool,
-    pub(super) write_protected: bool,
+    pub write_cache: Option<bool>,
+    /// Whether writes can be forced to the medium (DPOFUA).
+    pub fua: bool,
+    /// Whether the medium is write protected.
+    pub write_protected: bool,
     /// Numbers of the target's logical units, where it was asked for them.
-    pub(super) units: Vec<u16>,
+    pub units: Vec<u16>,
 }
 
 /// Why a logical unit cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// It may be ready later.
+pub enum Refused {
+    /// It may be ready later, and why it is not now.
     NotReady(String),
+    /// The target has no such logical unit.
+    NoUnit,
+    /// It cannot be used, and why.
     Unfit(String),
+}
+
+/// What a transport takes at most in one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transport {
+    /// Bytes.
+    pub max_transfer: u32,
+    /// Segments.
+    pub max_segments: u16,
 }
 
 /// A question.
@@ -75,7 +97,7 @@ const PAGES: [u8; 5] = [0x80, 0x83, 0xb0, 0xb1, 0xb2];
 
 /// Asks a logical unit about itself.
 #[derive(Debug)]
-pub(super) struct Inquirer {
+pub struct Inquirer {
     left: Vec<Question>,
     found: Found,
     attentions: Vec<(u8, u8)>,
@@ -94,19 +116,20 @@ fn unit(entry: u64) -> Option<u16> {
 }
 
 impl Inquirer {
-    pub(super) fn new() -> Inquirer {
+    /// Asks for everything that a disk needs.
+    pub fn of_disk() -> Inquirer {
         use Question::{Cache, Capacity16, Inquiry, Page, Ready, WriteSame};
         let left = vec![WriteSame, Cache, Capacity16, Page(0), Inquiry, Ready];
         Inquirer { left, found: Found::default(), attentions: Vec::new() }
     }
 
     /// Asks a target for its logical units instead.
-    pub(super) fn of_units() -> Inquirer {
-        Inquirer { left: vec![Question::Units], ..Inquirer::new() }
+    pub fn of_units() -> Inquirer {
+        Inquirer { left: vec![Question::Units], ..Inquirer::of_disk() }
     }
 
     /// The next question: a command, and how much it returns. `None`: everything is known.
-    pub(super) fn next(&self) -> Option<(Cdb, usize)> {
+    pub fn next(&self) -> Option<(Cdb, usize)> {
         let question = *self.left.last()?;
         let cdb = Cdb::new;
         let inquiry = |len: usize| cdb(&cdb::INQUIRY).with("ALLOCATION LENGTH", len as u64);
@@ -133,7 +156,7 @@ impl Inquirer {
     ///
     /// # Errors
     /// The logical unit cannot be used.
-    pub(super) fn take(&mut self, answer: Result<&[u8], &[u8]>) -> Result<(), Refused> {
+    pub fn take(&mut self, answer: Result<&[u8], &[u8]>) -> Result<(), Refused> {
         let Some(&question) = self.left.last() else { return Ok(()) };
         let data = match answer {
             Ok(data) => data,
@@ -146,7 +169,7 @@ impl Inquirer {
     fn failed(&mut self, question: Question, sense: &[u8]) -> Result<(), Refused> {
         let sense = Sense::decode(sense).map_err(|error| Refused::Unfit(error.to_string()))?;
         let (key, (asc, ascq)) = (sense.key(), sense.code());
-        let words = platter_scsi::sense::words(asc, ascq).unwrap_or("for a reason that is not known here");
+        let words = crate::sense::words(asc, ascq).unwrap_or("for a reason that is not known here");
         match (key, asc) {
             (Key::UNIT_ATTENTION, _) if self.attentions.len() < ATTENTIONS => {
                 self.attentions.push((asc, ascq));
@@ -158,10 +181,7 @@ impl Inquirer {
                 Ok(())
             }
             (Key::NOT_READY, 4) => Err(Refused::NotReady(words.to_owned())),
-            (Key::ILLEGAL_REQUEST, 0x25) => {
-                let hint = "`platter iscsi discover HOST` lists those that there are";
-                Err(Refused::Unfit(format!("the target has no such logical unit; {hint}")))
-            }
+            (Key::ILLEGAL_REQUEST, 0x25) => Err(Refused::NoUnit),
             (Key::ILLEGAL_REQUEST, _) if question == Question::Capacity16 => {
                 self.left.pop();
                 self.left.push(Question::Capacity10);
@@ -185,14 +205,13 @@ impl Inquirer {
             Question::Ready => {}
             Question::Inquiry => {
                 let inquiry = page::INQUIRY.decode(data);
-                let text = |at: std::ops::Range<usize>| {
+                let text = |at: core::ops::Range<usize>| {
                     let bytes = data.get(at).unwrap_or_default();
                     String::from_utf8_lossy(bytes).trim_matches([' ', '\0']).to_owned()
                 };
                 let kind = inquiry.get("PERIPHERAL DEVICE TYPE");
                 if inquiry.get("PERIPHERAL QUALIFIER") != Some(0) {
-                    let hint = "`platter iscsi discover HOST` lists those that there are";
-                    return Err(Refused::Unfit(format!("the target has no such logical unit; {hint}")));
+                    return Err(Refused::NoUnit);
                 }
                 if kind != Some(0) {
                     let kind = kind.unwrap_or(0x1f);
@@ -227,7 +246,7 @@ impl Inquirer {
     }
 
     /// What was learned, and the unit attentions that came before it.
-    pub(super) fn into_found(self) -> (Found, Vec<(u8, u8)>) {
+    pub fn into_found(self) -> (Found, Vec<(u8, u8)>) {
         (self.found, self.attentions)
     }
 }
@@ -290,7 +309,7 @@ impl Found {
     }
 
     /// Size in bytes.
-    pub(super) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.blocks * self.block
     }
 
@@ -303,14 +322,14 @@ impl Found {
     }
 
     /// Whether UNMAP is used for discards.
-    pub(super) fn has_unmap(&self) -> bool {
+    pub fn has_unmap(&self) -> bool {
         self.unmaps && self.max_unmap > 0
     }
 
-    /// Limits and features for the queue.
-    pub(super) fn geometry(&self, write: bool) -> Geometry {
+    /// Limits and features for the queue, with the bytes and segments of a request that the transport takes at most.
+    pub fn geometry(&self, write: bool, transport: Transport) -> Geometry {
         let block = self.block as u32;
-        let max = self.bytes(self.max_transfer, MAX_TRANSFER) as u32;
+        let max = self.bytes(self.max_transfer, u64::from(transport.max_transfer)) as u32;
         let physical = (self.block << self.physical_exponent).min(1 << 20) as u32;
         let granularity =
             if self.has_unmap() { self.unmap_granularity.max(1).saturating_mul(self.block) } else { 0 };
@@ -321,7 +340,7 @@ impl Found {
             .with_physical_block(physical)
             .with_max_transfer(max)
             .with_max_segment_size(max)
-            .with_max_segments(MAX_SEGMENTS)
+            .with_max_segments(transport.max_segments)
             .with_optimal_io(if self.optimal_transfer == 0 { 0 } else { optimal })
             .with_discard_granularity(u32::try_from(granularity).unwrap_or(0))
             .with_max_discard(unmap.min(same))
@@ -337,7 +356,7 @@ impl Found {
     }
 
     /// What is another disk than before, if it is.
-    pub(super) fn difference(&self, now: &Found) -> Option<String> {
+    pub fn difference(&self, now: &Found) -> Option<String> {
         let size = |found: &Found| format!("{} bytes in blocks of {}", found.size(), found.block);
         let changed = |what: &str, from: &str, to: &str| Some(format!("{what} was {from} and is {to}"));
         let of_unit = |found: &Found| found.designation.clone();
@@ -349,7 +368,7 @@ impl Found {
             Some("its designation (VPD page 83h) has changed".to_owned())
         } else if now.write_protected && !self.write_protected {
             changed("it", "writable", "write protected")
-        } else if now.geometry(true).features.write_cache && !self.geometry(true).features.write_cache {
+        } else if now.write_cache != Some(false) && self.write_cache == Some(false) {
             changed("its write cache", "off", "on")
         } else {
             None

@@ -1,7 +1,9 @@
 //! What a logical unit says of itself, as real ones answer.
 
 use super::*;
-use platter_scsi::sense::Failure;
+use crate::sense::Failure;
+
+const MOST: Transport = Transport { max_transfer: 16 << 20, max_segments: 512 };
 
 type Answers<'a> = &'a dyn Fn(&Cdb) -> Result<Vec<u8>, Vec<u8>>;
 
@@ -10,7 +12,7 @@ fn sense(key: Key, asc: u8, ascq: u8) -> Vec<u8> {
 }
 
 fn ask(answers: Answers<'_>) -> Result<(Found, Vec<(u8, u8)>), Refused> {
-    let mut inquirer = Inquirer::new();
+    let mut inquirer = Inquirer::of_disk();
     while let Some((cdb, _)) = inquirer.next() {
         match answers(&cdb) {
             Ok(data) => inquirer.take(Ok(&data))?,
@@ -77,7 +79,7 @@ fn everything_that_a_unit_tells_is_used() {
         ("ACME", "ROADRUNNER TRAP", "1.0")
     );
     assert_eq!((found.serial.as_str(), found.rotation, attentions.len()), ("S12", 1, 0));
-    let geometry = found.geometry(true);
+    let geometry = found.geometry(true, MOST);
     let limits = &geometry.limits;
     assert_eq!((geometry.size, limits.logical_block, limits.physical_block), (32 << 10, 4096, 16 << 10));
     assert_eq!((limits.max_transfer, limits.optimal_io), (64 << 10, 16 << 10));
@@ -87,7 +89,7 @@ fn everything_that_a_unit_tells_is_used() {
     );
     let features = geometry.features;
     assert!(features.write_cache && features.fua && !features.read_only);
-    assert!(found.geometry(false).features.read_only);
+    assert!(found.geometry(false, MOST).features.read_only);
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn a_unit_that_tells_little_is_used_with_care() {
         _ => Err(sense(Key::ILLEGAL_REQUEST, 0x20, 0)),
     })
     .unwrap();
-    let geometry = found.geometry(true);
+    let geometry = found.geometry(true, MOST);
     assert_eq!((geometry.size, geometry.limits.logical_block), (1024, 512));
     assert_eq!((geometry.limits.discard_granularity, geometry.limits.write_zeroes), (0, false));
     assert!(geometry.features.write_cache && !geometry.features.fua, "it may have a cache");
@@ -106,7 +108,7 @@ fn a_unit_that_tells_little_is_used_with_care() {
 
 #[test]
 fn attentions_are_passed_over_and_kept() {
-    let left = std::cell::Cell::new(3);
+    let left = core::cell::Cell::new(3);
     let (_, attentions) = ask(&|cdb| match left.get() {
         0 => full(cdb),
         count => {
@@ -126,6 +128,7 @@ fn what_cannot_be_used_is_named() {
         let result = ask(&|cdb| if cdb.command().name == name { answer.clone() } else { full(cdb) });
         match result.unwrap_err() {
             Refused::NotReady(why) => format!("not ready: {why}"),
+            Refused::NoUnit => "no such logical unit".to_owned(),
             Refused::Unfit(why) => why,
         }
     };

@@ -1,54 +1,43 @@
-//! The command of a request. Reads and writes are made of bytes, since looking fields up by name would cost more than the rest
-//! of the driver; a test compares them with those of `platter_scsi`.
+//! Ordinary requests as commands. They are made of bytes, since looking fields up by name would cost more than the rest of a
+//! driver; a test compares them with the layouts.
 
-use super::session::Way;
+use alloc::vec;
+use alloc::vec::Vec;
 use platter_block::bio::Op;
-use platter_block::command::{Command, Transfer};
+use platter_block::command::Transfer;
 
 /// A command of at most 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bytes {
+pub struct Bytes {
     bytes: [u8; 16],
     len: usize,
 }
 
 impl Bytes {
-    /// A command of a program. `None`: it is longer than the library takes.
-    fn new(of: &[u8]) -> Option<Bytes> {
+    /// A command as it is. `None`: it is longer than 16 bytes.
+    pub fn new(of: &[u8]) -> Option<Bytes> {
         let mut bytes = [0; 16];
         bytes.get_mut(..of.len())?.copy_from_slice(of);
         Some(Bytes { bytes, len: of.len() })
     }
 
-    pub(super) fn get(&self) -> &[u8] {
-        &self.bytes[..self.len]
+    /// The bytes.
+    pub fn get(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
 
-/// A program's command, and which way its data goes.
-pub(super) fn given(command: &Command) -> Option<(Bytes, Way)> {
-    let way = match command.transfer() {
-        Transfer::None => Way::None,
-        Transfer::FromDevice => Way::In,
-        Transfer::ToDevice => Way::Out,
-    };
-    Some((Bytes::new(command.bytes())?, way))
-}
-
-/// The command of an operation on `count` blocks from `lba`, which way its data goes, and its own data, where that is not the
-/// request's memory.
-pub(super) fn command(
-    op: Op,
-    lba: u64,
-    count: u32,
-    fua: bool,
-    block: usize,
-) -> (Bytes, Way, Option<Vec<u8>>) {
+/// The command of an operation on `count` blocks of `block` bytes from `lba`, which way its data goes, and its own data, where
+/// that is not the request's memory.
+///
+/// # Panics
+/// For [`Op::Command`]: what the program sends is sent as it is.
+pub fn command(op: Op, lba: u64, count: u32, fua: bool, block: usize) -> (Bytes, Transfer, Option<Vec<u8>>) {
     let flags = if fua { 1 << 3 } else { 0 };
     match op {
-        Op::Read => (transfer([0x28, 0x88], lba, count, 0), Way::In, None),
-        Op::Write => (transfer([0x2a, 0x8a], lba, count, flags), Way::Out, None),
-        Op::Flush => (ten(0x35), Way::None, None),
+        Op::Read => (transfer([0x28, 0x88], lba, count, 0), Transfer::FromDevice, None),
+        Op::Write => (transfer([0x2a, 0x8a], lba, count, flags), Transfer::ToDevice, None),
+        Op::Flush => (ten(0x35), Transfer::None, None),
         Op::Discard => {
             let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
             list.extend(lba.to_be_bytes());
@@ -56,10 +45,10 @@ pub(super) fn command(
             list.extend([0; 4]);
             let mut unmap = ten(0x42);
             unmap.bytes[7..9].copy_from_slice(&(list.len() as u16).to_be_bytes());
-            (unmap, Way::Out, Some(list))
+            (unmap, Transfer::ToDevice, Some(list))
         }
         Op::Command => unreachable!("a program's command is sent as it is"),
-        Op::WriteZeroes => (sixteen(0x93, lba, count, 0), Way::Out, Some(vec![0; block])),
+        Op::WriteZeroes => (sixteen(0x93, lba, count, 0), Transfer::ToDevice, Some(vec![0; block])),
     }
 }
 
@@ -94,8 +83,7 @@ fn transfer(opcodes: [u8; 2], lba: u64, count: u32, flags: u8) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use platter_block::command::CommandSet;
-    use platter_scsi::cdb::{self, Cdb};
+    use crate::cdb::{self, Cdb};
 
     #[test]
     fn bytes_are_those_of_the_layouts() {
@@ -120,12 +108,9 @@ mod tests {
         let (unmap, way, list) = command(Op::Discard, 0x0102_0304_0506, 0x0a0b, false, 512);
         assert_eq!(unmap.get(), Cdb::new(&cdb::UNMAP).with("PARAMETER LIST LENGTH", 24).bytes());
         let expected = [0, 22, 0, 16, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 0, 0, 0x0a, 0x0b, 0, 0, 0, 0];
-        assert_eq!((way, list.unwrap()), (Way::Out, expected.to_vec()));
-        let long = Command::new(CommandSet::Scsi, &[0x7f; 32]).unwrap();
-        assert_eq!(given(&long), None);
-        let inquiry = Command::new(CommandSet::Scsi, &[0x12, 0, 0, 0, 96, 0]).unwrap();
-        let (bytes, way) = given(&inquiry.with_transfer(Transfer::FromDevice)).unwrap();
-        assert_eq!((bytes.get(), way), (&[0x12, 0, 0, 0, 96, 0][..], Way::In));
+        assert_eq!((way, list.unwrap()), (Transfer::ToDevice, expected.to_vec()));
+        assert_eq!(Bytes::new(&[0x7f; 32]), None);
+        assert_eq!(Bytes::new(&[0x12, 0, 0, 0, 96, 0]).unwrap().get(), [0x12, 0, 0, 0, 96, 0]);
         assert_eq!(command(Op::WriteZeroes, 0, 1, false, 4096).2.unwrap().len(), 4096);
     }
 }
