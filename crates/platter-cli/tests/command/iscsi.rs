@@ -50,7 +50,16 @@ fn targets_and_their_disks_are_listed_and_used() {
     );
     let url = unit["url"].as_str().unwrap();
     let info = json(&["info", url]);
-    assert_eq!((&info["facts"]["driver"], &info["facts"]["target"]), (&"iscsi".into(), &two["name"]));
+    assert_eq!((&info[0]["facts"]["driver"], &info[0]["facts"]["target"]), (&"iscsi".into(), &two["name"]));
+    // Commands go to the target: the page of the served disk has its serial number.
+    let page = json(&["scsi", "vpd", "80", "--on", url]);
+    assert_eq!(page["fields"]["product_serial_number"], unit["serial"], "{page}");
+    let read = "scsi raw 28 00 00 00 00 00 00 00 01 00 --on".split(' ').chain([url]);
+    let read = json(&read.collect::<Vec<_>>());
+    assert_eq!((&read["status"], &read["data_in_bytes"]), (&"GOOD".into(), &512.into()));
+    let capacity = json(&["scsi", "readcap", "--short", "--on", url]);
+    assert_eq!(capacity["fields"]["returned_logical_block_address"], 4095);
+    fails_saying(1, &["scsi", "vpd", "42", "--on", url], &["CHECK CONDITION", "INVALID FIELD IN CDB"]);
     let missing = url.replace("/0", "/5");
     fails_saying(3, &["info", &missing], &["no such logical unit", "platter iscsi discover", &missing]);
     let other = url.replace(two["name"].as_str().unwrap(), "iqn.2026-11.localhost.platter:other");
