@@ -1,5 +1,6 @@
 //! `platter iscsi`, and disks at iSCSI targets. libiscsi speaks the protocol; without it the tests are skipped.
 
+use crate::docs::documented;
 use crate::run::{fails_saying, json, platter, run, stderr};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -40,6 +41,7 @@ fn targets_and_their_disks_are_listed_and_used() {
         return;
     }
     let found = json(&["iscsi", "discover", &address]);
+    documented("iscsi discover", std::slice::from_ref(&found));
     let targets = found["targets"].as_array().unwrap();
     assert_eq!(targets.len(), 2, "{found}");
     let two = targets.iter().find(|target| target["name"].as_str().unwrap().ends_with(":two")).unwrap();
