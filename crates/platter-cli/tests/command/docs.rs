@@ -49,7 +49,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[track_caller]
-fn documented(verb: &str, values: &[Value]) {
+pub(crate) fn documented(verb: &str, values: &[Value]) {
     let mut found = BTreeSet::new();
     values.iter().for_each(|value| keys(value, &mut found));
     let section = section(verb);

@@ -1,5 +1,6 @@
 //! `platter iscsi`, and disks at iSCSI targets. libiscsi speaks the protocol; without it the tests are skipped.
 
+use crate::docs::documented;
 use crate::run::{fails_saying, json, platter, run, stderr};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -40,6 +41,7 @@ fn targets_and_their_disks_are_listed_and_used() {
         return;
     }
     let found = json(&["iscsi", "discover", &address]);
+    documented("iscsi discover", std::slice::from_ref(&found));
     let targets = found["targets"].as_array().unwrap();
     assert_eq!(targets.len(), 2, "{found}");
     let two = targets.iter().find(|target| target["name"].as_str().unwrap().ends_with(":two")).unwrap();
@@ -50,7 +52,16 @@ fn targets_and_their_disks_are_listed_and_used() {
     );
     let url = unit["url"].as_str().unwrap();
     let info = json(&["info", url]);
-    assert_eq!((&info["facts"]["driver"], &info["facts"]["target"]), (&"iscsi".into(), &two["name"]));
+    assert_eq!((&info[0]["facts"]["driver"], &info[0]["facts"]["target"]), (&"iscsi".into(), &two["name"]));
+    // Commands go to the target: the page of the served disk has its serial number.
+    let page = json(&["scsi", "vpd", "80", "--on", url]);
+    assert_eq!(page["fields"]["product_serial_number"], unit["serial"], "{page}");
+    let read = "scsi raw 28 00 00 00 00 00 00 00 01 00 --on".split(' ').chain([url]);
+    let read = json(&read.collect::<Vec<_>>());
+    assert_eq!((&read["status"], &read["data_in_bytes"]), (&"GOOD".into(), &512.into()));
+    let capacity = json(&["scsi", "readcap", "--short", "--on", url]);
+    assert_eq!(capacity["fields"]["returned_logical_block_address"], 4095);
+    fails_saying(1, &["scsi", "vpd", "42", "--on", url], &["CHECK CONDITION", "INVALID FIELD IN CDB"]);
     let missing = url.replace("/0", "/5");
     fails_saying(3, &["info", &missing], &["no such logical unit", "platter iscsi discover", &missing]);
     let other = url.replace(two["name"].as_str().unwrap(), "iqn.2026-11.localhost.platter:other");

@@ -43,7 +43,7 @@ impl Query {
         print: impl FnOnce(&[u8]) -> Result<(), CliError>,
         context: &Context,
     ) -> Result<(), CliError> {
-        let response = self.on.open(false)?.execute(cdb.bytes(), &[]);
+        let response = self.on.send(&cdb, false, &[])?;
         if let Some(why) = failure(&response) {
             return Err(CliError::failed(format!("{}: {}: {why}", self.on.spec, cdb.command().name)));
         }

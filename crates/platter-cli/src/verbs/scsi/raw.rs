@@ -73,7 +73,7 @@ impl Raw {
             )));
         }
         let data_out = self.data_out(&cdb)?;
-        let response = self.on.open(writes)?.execute(cdb.bytes(), &data_out);
+        let response = self.on.send(&cdb, writes, &data_out)?;
         let why = failure(&response);
         if let Some(path) = &self.output {
             self.save(path, &response.data_in)?;

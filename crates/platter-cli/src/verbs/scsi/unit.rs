@@ -2,15 +2,23 @@
 
 use crate::cli::{CliError, Force, spec_arg};
 use clap::Args;
+use platter::Device;
+use platter::block::command::{Command, CommandSet, Reach, Transfer};
+use platter::disk::sync_io::{CommandData, IoOptions};
 use platter::registry::{self, Access};
 use platter::scsi::LogicalUnit;
+use platter::scsi::cdb::{Cdb, Direction};
 use platter::scsi::sense::Sense;
-use platter::scsi::unit::{Response, Status};
+use platter::scsi::unit::{MAX_TRANSFER, Response, Status};
+use std::sync::Arc;
+
+/// Bytes of an answer whose length no field of the command says: READ CAPACITY (10) has 8.
+const SHORT_ANSWER: u64 = 8;
 
 /// `--on SPEC`.
 #[derive(Args, Debug)]
 pub(super) struct OnUnit {
-    /// The device; it answers commands as a logical unit of the SCSI target in this program
+    /// The device. A SCSI disk gets the commands itself; others answer as a logical unit of the target in this program
     #[arg(long = "on", value_name = "SPEC", value_parser = spec_arg())]
     pub(super) spec: String,
     #[command(flatten)]
@@ -18,11 +26,62 @@ pub(super) struct OnUnit {
 }
 
 impl OnUnit {
-    /// Opens the device, for writing if the command may write.
-    pub(super) fn open(&self, writes: bool) -> Result<LogicalUnit, CliError> {
+    /// Opens the device, for writing if the command may write, and sends the command.
+    pub(super) fn send(&self, cdb: &Cdb, writes: bool, data_out: &[u8]) -> Result<Response, CliError> {
         let access = self.force.access(if writes { Access::read_write() } else { Access::read() });
-        Ok(LogicalUnit::new(registry::open(&self.spec, access)?))
+        let device = registry::open(&self.spec, access)?;
+        match device.geometry().features.commands.contains(CommandSet::Scsi) {
+            true => self.pass_on(&device, cdb, writes, data_out),
+            false => Ok(LogicalUnit::new(device).execute(cdb.bytes(), data_out)),
+        }
     }
+
+    /// Sends a command to a disk that carries it out itself.
+    fn pass_on(
+        &self,
+        device: &Device,
+        cdb: &Cdb,
+        writes: bool,
+        data_out: &[u8],
+    ) -> Result<Response, CliError> {
+        let failed = |why: String| CliError::failed(format!("{}: {}: {why}", self.spec, cdb.command().name));
+        let mut data_in = match cdb.command().direction {
+            Direction::In => vec![0; expected(cdb, device).min(MAX_TRANSFER) as usize],
+            Direction::Out | Direction::None => Vec::new(),
+        };
+        let (transfer, data) = match (data_in.is_empty(), data_out.is_empty()) {
+            (false, _) => (Transfer::FromDevice, CommandData::FromDevice(&mut data_in)),
+            (true, false) => (Transfer::ToDevice, CommandData::ToDevice(data_out)),
+            (true, true) => (Transfer::None, CommandData::None),
+        };
+        let reach = if writes { Reach::Everything } else { Reach::READS_ALL };
+        let command =
+            Command::new(CommandSet::Scsi, cdb.bytes()).map_err(|error| failed(error.to_string()))?;
+        let command = Arc::new(command.with_transfer(transfer).with_reach(reach));
+        // The disk's answer, if there is one, says more than the error.
+        let sent = device.command(&command, data, IoOptions::default());
+        let outcome = match (command.outcome(), sent) {
+            (Some(outcome), _) | (None, Ok(outcome)) => outcome,
+            (None, Err(error)) => return Err(failed(error.to_string())),
+        };
+        let status = STATUSES.into_iter().find(|status| u16::from(status.code()) == outcome.status);
+        let status = status.ok_or_else(|| failed(format!("the status {:02x}h", outcome.status)))?;
+        data_in.truncate(data_in.len().saturating_sub(outcome.residual as usize));
+        if status != Status::Good {
+            data_in.clear();
+        }
+        Ok(Response { status, sense: outcome.sense.bytes().to_vec(), data_in })
+    }
+}
+
+const STATUSES: [Status; 5] =
+    [Status::Good, Status::CheckCondition, Status::Busy, Status::ReservationConflict, Status::TaskSetFull];
+
+/// Most bytes that a command returns.
+fn expected(cdb: &Cdb, device: &Device) -> u64 {
+    let block = u64::from(device.geometry().limits.logical_block);
+    let blocks = cdb.get("TRANSFER LENGTH").map(|blocks| blocks.saturating_mul(block));
+    cdb.get("ALLOCATION LENGTH").or(blocks).unwrap_or(SHORT_ANSWER)
 }
 
 /// Why a command was not carried out; `None` if it was.
