@@ -27,6 +27,8 @@ mod register;
 #[cfg(feature = "nbd")]
 mod remote;
 mod row;
+#[cfg(feature = "sg")]
+mod sg;
 mod simulated;
 mod table;
 
