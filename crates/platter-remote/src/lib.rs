@@ -2,7 +2,7 @@
 //!
 //! - [`nbd`]: the Network Block Device protocol;
 //! - [`iscsi`]: the units and the text of the iSCSI protocol, and with the feature `iscsi` an initiator;
-//! - `nvme`: commands to the system's NVMe devices (feature `nvme`);
+//! - `nvme`: commands to the system's NVMe devices (feature `nvme`), and namespaces as disks (`nvme-disk`);
 //! - `sg`: SCSI disks of the system, by commands (feature `sg`);
 //! - `control`: the control socket of a server (feature `control`).
 
@@ -16,5 +16,5 @@ pub mod nvme;
 #[cfg(feature = "sg")]
 pub mod sg;
 mod unflushed;
-#[cfg(feature = "sg")]
+#[cfg(any(feature = "sg", feature = "nvme-disk"))]
 mod workers;

@@ -15,10 +15,14 @@ mod elevators;
 mod error;
 mod extents;
 mod faults;
+#[cfg(any(feature = "nvme", feature = "sg"))]
+mod guards;
 #[cfg(feature = "iscsi")]
 mod iscsi;
 mod layer;
 mod memory;
+#[cfg(feature = "nvme")]
+mod nvme;
 mod params;
 mod queue;
 mod raid;

@@ -25,13 +25,13 @@ pub fn reach(cdb: &[u8], data_out: Option<&[u8]>, block: u32) -> Reach {
     match (effect.changes, joined) {
         (_, Effects::Nothing) => Reach::Nothing,
         (Effects::Nothing, Effects::Blocks(blocks)) => {
-            let (pos, len) = blocks.bytes(block);
-            Reach::Reads { pos, len }
+            let (pos, end) = blocks.bytes(block);
+            Reach::Reads { pos, len: end - pos }
         }
         (Effects::Nothing, Effects::Anything) => Reach::READS_ALL,
         (Effects::Blocks(_), Effects::Blocks(blocks)) => {
-            let (pos, len) = blocks.bytes(block);
-            Reach::Changes { pos, len }
+            let (pos, end) = blocks.bytes(block);
+            Reach::Changes { pos, len: end - pos }
         }
         _ => Reach::Everything,
     }

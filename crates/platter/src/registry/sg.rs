@@ -1,15 +1,12 @@
 //! SCSI disks of the system by commands: `sg(/dev/sg0)`.
 
 use super::row::{DeviceType, Shape};
-use super::{OpenError, Opening, queue};
+use super::{OpenError, Opening, guards, queue};
 use crate::spec::{Args, Argument, ArgumentKind};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskBackend;
-use platter_disk::open::DiskOptions;
-use platter_disk::sys::{OpenOptions, SignaturePolicy};
 use platter_remote::sg::{SgDisk, SgError, SgOptions};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,21 +56,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     args.check_all_read()?;
     let failed = |error: SgError| args.unfit("path", error.to_string());
     let blocks = SgDisk::blocks_behind(&path).map_err(failed)?;
-    let guards = hold(&blocks, opening)?;
+    let guards = guards::hold(&blocks, opening)?;
     let disk = SgDisk::open(&path, options).map_err(failed)?.keeping(Box::new(guards));
     Ok(Device::new(Arc::new(DiskBackend::over(Arc::new(disk), settings, elevator)?)))
-}
-
-/// For a writer: opens the block devices by which others use the same disk, as for writing to them, so that the rules for
-/// writers hold. They are not used.
-pub(super) fn hold(blocks: &[PathBuf], opening: &Opening) -> Result<Vec<Device>, OpenError> {
-    let access = opening.access;
-    let blocks = if access.write { blocks } else { &[] };
-    let guard = |path: &PathBuf| {
-        let signatures = SignaturePolicy { block_devices: true, files: true, force: access.force };
-        let open = OpenOptions::default().with_write(true).with_allow_in_use(access.allow_in_use);
-        let options = DiskOptions::default().with_open(open.with_signatures(signatures));
-        Device::open(Path::new(path), options).map_err(OpenError::from)
-    };
-    blocks.iter().map(guard).collect()
 }
