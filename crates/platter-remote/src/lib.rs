@@ -2,7 +2,8 @@
 //!
 //! - [`nbd`]: the Network Block Device protocol;
 //! - [`iscsi`]: the units and the text of the iSCSI protocol, and with the feature `iscsi` an initiator;
-//! - `nvme`: commands to the system's NVMe devices (feature `nvme`);
+//! - `nvme`: commands to the system's NVMe devices (feature `nvme`), and namespaces as disks (`nvme-disk`);
+//! - `sg`: SCSI disks of the system, by commands (feature `sg`);
 //! - `control`: the control socket of a server (feature `control`).
 
 #[cfg(feature = "control")]
@@ -12,4 +13,8 @@ pub mod iscsi;
 pub mod nbd;
 #[cfg(feature = "nvme")]
 pub mod nvme;
+#[cfg(feature = "sg")]
+pub mod sg;
 mod unflushed;
+#[cfg(any(feature = "sg", feature = "nvme-disk"))]
+mod workers;

@@ -1,6 +1,12 @@
-//! NVMe commands to the controllers and namespaces of the system, one at a time, by the kernel's ioctls (`linux/nvme_ioctl.h`).
+//! NVMe commands to the controllers and namespaces of the system (`linux/nvme_ioctl.h`): one at a time, by ioctls ([`Node`]);
+//! and, with the feature `nvme-disk`, namespaces as disks (`NvmeDisk`).
 
+#[cfg(feature = "nvme-disk")]
+mod disk;
 mod ioctl;
+
+#[cfg(feature = "nvme-disk")]
+pub use disk::{NvmeDisk, NvmeError, NvmeOptions};
 
 use platter_block::command::{CommandSet, MAX_BYTES, Outcome};
 use std::fs::File;
@@ -43,6 +49,11 @@ impl Node {
         }
         let file = File::options().read(true).write(write).open(path)?;
         Ok(Node { file })
+    }
+
+    #[cfg(feature = "nvme-disk")]
+    fn into_file(self) -> File {
+        self.file
     }
 
     /// The identifier of the namespace.

@@ -15,10 +15,14 @@ mod elevators;
 mod error;
 mod extents;
 mod faults;
+#[cfg(any(feature = "nvme", feature = "sg"))]
+mod guards;
 #[cfg(feature = "iscsi")]
 mod iscsi;
 mod layer;
 mod memory;
+#[cfg(feature = "nvme")]
+mod nvme;
 mod params;
 mod queue;
 mod raid;
@@ -29,6 +33,8 @@ mod remote;
 mod row;
 #[cfg(feature = "scsi")]
 mod scsi;
+#[cfg(feature = "sg")]
+mod sg;
 mod simulated;
 mod table;
 

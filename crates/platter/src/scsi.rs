@@ -14,9 +14,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub use platter_scsi::{cdb, disk, effect, filter, layout, page, sense, structure, target, unit};
+mod passed;
+
+pub use platter_scsi::{cdb, disk, effect, filter, host, layout, page, sense, structure, target, unit};
 
 use crate::steps;
+use platter_block::command::CommandSet;
 use platter_block::lane::Bell;
 use platter_disk::device::Device;
 use platter_scsi::cdb::{Cdb, TEST_UNIT_READY};
@@ -31,6 +34,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// among those of this unit that name its blocks. All threads are one initiator; what it sets by MODE SELECT or START STOP
 /// UNIT stays as long as this value. [`target::Target`] is for several initiators. The data of a command is held
 /// in memory as a whole, at most [`unit::MAX_TRANSFER`] bytes.
+/// A device that takes SCSI commands itself ([`Features::commands`](platter_block::driver::Features::commands)), a disk of the
+/// system for example, gets them as they are, and its own answers are returned.
 pub struct LogicalUnit {
     device: Device,
     nexus: Nexus,
@@ -72,8 +77,10 @@ impl LogicalUnit {
         let nexus = target.connect(CALLER, Arc::clone(&news) as Arc<dyn Bell>);
         let state = State { target, next: 0, enabled: BTreeMap::new() };
         let unit = LogicalUnit { device, nexus, state: Mutex::new(state), news };
-        // Takes the unit attention of power on: the caller has made the unit and knows.
-        let _ = unit.execute(Cdb::new(&TEST_UNIT_READY).bytes(), &[]);
+        if !takes_commands(&unit.device) {
+            // Takes the unit attention of power on: the caller has made the unit and knows.
+            let _ = unit.execute(Cdb::new(&TEST_UNIT_READY).bytes(), &[]);
+        }
         unit
     }
 
@@ -85,6 +92,9 @@ impl LogicalUnit {
     /// as it was read. Failures are in its status and sense data: also that the device has another size since the last
     /// command, which is a unit attention.
     pub fn execute(&self, cdb: &[u8], data_out: &[u8]) -> Response {
+        if takes_commands(&self.device) {
+            return passed::pass(&self.device, cdb, data_out);
+        }
         let mut state = self.state();
         // Of now: a file below the device may have grown.
         state.target.observe(&self.device.geometry());
@@ -150,6 +160,11 @@ impl LogicalUnit {
         };
         Response { data_in, ..response }
     }
+}
+
+/// Whether commands go to the disk itself.
+fn takes_commands(device: &Device) -> bool {
+    device.geometry().features.commands.contains(CommandSet::Scsi)
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
     ("platter-sim", &[&["platter-block"]]),
-    // SCSI commands and sense data are data, without I/O; an initiator makes and reads them.
-    ("platter-remote", &[&["platter-block", "platter-scsi"]]),
+    // Commands and answers of SCSI and NVMe are data, without I/O; drivers make and read them.
+    ("platter-remote", &[&["platter-block", "platter-scsi", "platter-nvme"]]),
     ("platter", &[PARTS, &["platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]]),
     ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),

@@ -36,6 +36,12 @@ const UNSAFE: &[(&str, &str)] = &[
         "crates/platter-remote/src/nbd/client/channel/transmit.rs",
         "headers of requests in system calls on sockets",
     ),
+    ("crates/platter-remote/src/nvme/disk/calls.rs", "memory of requests in ioctls"),
+    ("crates/platter-remote/src/nvme/disk/channel.rs", "memory of requests in flight"),
+    ("crates/platter-remote/src/nvme/disk/ring.rs", "entries of a ring that name memory"),
+    ("crates/platter-remote/src/sg/channel.rs", "memory of requests in flight"),
+    ("crates/platter-remote/src/sg/header/tests.rs", "bytes of structures of the kernel"),
+    ("crates/platter-remote/src/sg/work.rs", "system calls that name memory of requests"),
     ("crates/platter-remote/src/nvme/ioctl.rs", "ioctls without a safe wrapper, which name memory"),
     ("crates/platter-serve/src/fuse/descriptor.rs", "an ioctl without a safe wrapper"),
     (

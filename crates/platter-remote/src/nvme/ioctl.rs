@@ -17,6 +17,10 @@ const ID: u64 = number(0, 0, 0x40);
 const ADMIN64: u64 = number(3, size_of::<Command64>(), 0x47);
 const IO64: u64 = number(3, size_of::<Command64>(), 0x48);
 
+/// `NVME_IOCTL_IO64_CMD_VEC`, since Linux 5.18.
+#[cfg(feature = "nvme-disk")]
+const IO64_VEC: u64 = number(3, size_of::<Command64>(), 0x49);
+
 /// `NVME_IOCTL_ADMIN_CMD` and `NVME_IOCTL_IO_CMD`: results of 32 bits.
 const ADMIN: u64 = number(3, size_of::<Command32>(), 0x41);
 const IO: u64 = number(3, size_of::<Command32>(), 0x43);
@@ -112,6 +116,35 @@ pub(super) fn send(
         return outcome(status, narrow.result.into());
     }
     outcome(status, wide.result)
+}
+
+/// Sends an entry with the data at an address, or with the pieces that a list at an address names (Linux 5.18), in memory that
+/// the program has lent. Status and result.
+///
+/// # Safety
+/// The memory, of the length or as many pieces as given, may be used as the command says until the call returns.
+#[cfg(feature = "nvme-disk")]
+pub(super) unsafe fn pass(
+    file: &File,
+    is_admin: bool,
+    is_list: bool,
+    entry: &[u8; MAX_BYTES],
+    (addr, data_len): (u64, u32),
+    timeout_ms: u32,
+) -> io::Result<(u16, u64)> {
+    let head = Head { addr, data_len, ..head(entry, &mut Pages::new(0)) };
+    let mut wide = Command64 { head, timeout_ms, reserved: 0, result: 0 };
+    let number = match (is_admin, is_list) {
+        (true, false) => ADMIN64,
+        (false, false) => IO64,
+        (false, true) => IO64_VEC,
+        // The kernel has no such call.
+        (true, true) => return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP)),
+    };
+    // SAFETY: the operation reads and writes the 80 bytes of `wide`, and the memory that it names, by this function's contract.
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), number as _, &raw mut wide) };
+    let outcome = outcome(status, wide.result)?;
+    Ok((outcome.status, outcome.result))
 }
 
 /// A negative number is an error of the kernel, a positive one the status of the controller.

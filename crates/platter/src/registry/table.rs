@@ -13,6 +13,10 @@ static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
     let disks = disks.chain([super::scsi::row()]);
     #[cfg(feature = "iscsi")]
     let disks = disks.chain([super::iscsi::row()]);
+    #[cfg(feature = "nvme")]
+    let disks = disks.chain([super::nvme::row()]);
+    #[cfg(feature = "sg")]
+    let disks = disks.chain([super::sg::row()]);
     disks.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 

@@ -1,0 +1,399 @@
+//! The driver: requests as commands to a node, and what follows from the answers.
+
+#![allow(unsafe_code)]
+
+use super::disk::Shared;
+use super::node::Interface;
+use super::verdict::judge;
+use super::work::{Asynchronous, MAX_SENT, Synchronous, Terms, Work};
+use crate::ears::{Ears, timespec};
+use crate::unflushed::Change;
+use crate::workers::Workers;
+use platter_block::bio::Op;
+use platter_block::command::{Command, CommandSet, Outcome, Sense, Transfer};
+use platter_block::driver::{Completion, Driver, Started};
+use platter_block::time::{Span, Time};
+use platter_scsi::host::encode;
+use platter_scsi::host::verdict::{Judged, Verdict};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How often a request is sent at most, if each time the unit asks for it again.
+const ATTEMPTS: u8 = 6;
+/// Most commands that threads have, or that wait for one.
+const MAX_WAITING: usize = 128;
+
+/// Who sends the commands.
+enum Carrier {
+    Asynchronous(Asynchronous),
+    Threads { workers: Workers<Synchronous>, file: Arc<File>, interface: Interface, running: usize },
+}
+
+/// A request that has not been reported.
+struct Slot {
+    tag: u32,
+    op: Op,
+    pos: u64,
+    len: u64,
+    fua: bool,
+    command: Option<Arc<Command>>,
+    terms: Terms,
+    attempts: u8,
+    /// For a flush: the count of changes that it covers.
+    covers: u64,
+    /// While the carrier does not have it.
+    work: Option<Box<Work>>,
+}
+
+impl Slot {
+    fn changes(&self) -> bool {
+        self.command.as_ref().map_or(self.op.changes(), |command| command.reach().changes())
+    }
+}
+
+/// A channel to a disk.
+pub(super) struct Channel {
+    shared: Arc<Shared>,
+    carrier: Carrier,
+    ears: Arc<Ears>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    outbox: VecDeque<u32>,
+    ready: Vec<Completion>,
+    answered: Vec<Synchronous>,
+    /// Another thread polls the ears.
+    is_watched: AtomicBool,
+    has_rung: bool,
+    is_dead: bool,
+}
+
+impl Channel {
+    pub(super) fn new(shared: Arc<Shared>, file: File) -> io::Result<Channel> {
+        let ears = Arc::new(Ears::new()?);
+        let interface = shared.node.interface;
+        let carrier = match interface == Interface::Generic && shared.options.write {
+            true => Carrier::Asynchronous(Asynchronous::new(file)),
+            false => {
+                let workers = Workers::new(shared.options.threads.max(1) as usize, Arc::clone(&ears));
+                Carrier::Threads { workers, file: Arc::new(file), interface, running: 0 }
+            }
+        };
+        Ok(Channel {
+            shared,
+            carrier,
+            ears,
+            slots: Vec::new(),
+            free: Vec::new(),
+            outbox: VecDeque::new(),
+            ready: Vec::new(),
+            answered: Vec::new(),
+            is_watched: AtomicBool::new(false),
+            has_rung: false,
+            is_dead: false,
+        })
+    }
+
+    /// Commands that the carrier has.
+    fn sent(&self) -> usize {
+        match &self.carrier {
+            Carrier::Asynchronous(carrier) => carrier.count(),
+            Carrier::Threads { running, .. } => *running,
+        }
+    }
+
+    fn room(&self) -> usize {
+        match &self.carrier {
+            Carrier::Asynchronous(_) => MAX_SENT,
+            Carrier::Threads { .. } => MAX_WAITING,
+        }
+    }
+
+    fn take_slot(&mut self, request: &Started<'_>) -> u32 {
+        let command = request.command().cloned();
+        let shared = &self.shared;
+        let timeout = command.as_ref().and_then(|command| command.timeout());
+        let timeout = timeout.unwrap_or(shared.options.command_timeout).0.div_ceil(1_000_000);
+        let terms = Terms {
+            transfer: command.as_ref().map_or(Transfer::None, |command| command.transfer()),
+            timeout_ms: u32::try_from(timeout.max(1)).unwrap_or(u32::MAX),
+            at_head: command.as_ref().is_some_and(|command| command.is_at_head()),
+        };
+        let covers = if request.op == Op::Flush { shared.unflushed.begin_flush() } else { 0 };
+        let (index, work) = match self.free.pop() {
+            Some(index) => (index, self.slots[index as usize].work.take()),
+            None => (self.slots.len() as u32, None),
+        };
+        let mut slot = Slot {
+            tag: request.tag,
+            op: request.op,
+            pos: request.pos,
+            len: request.len,
+            fua: request.fua,
+            command,
+            terms,
+            attempts: 0,
+            covers,
+            work: None,
+        };
+        let mut work = work.unwrap_or_else(|| Work::new(index));
+        if request.op.has_data() {
+            // SAFETY: the queue keeps the request in flight until its completion is reported, which `finish`, which clears
+            // the memory, comes before. While the carrier has the work its slot is not finished.
+            unsafe { work.lend(request) };
+        }
+        match &slot.command {
+            Some(command) => work.set_command(command.bytes()),
+            None => {
+                let block = shared.found.block;
+                let (lba, count) = (slot.pos / block, (slot.len / block) as u32);
+                let (bytes, way, own) = encode::command(slot.op, lba, count, slot.fua, block as usize);
+                work.set_command(bytes.get());
+                slot.terms.transfer = way;
+                if let Some(own) = own {
+                    work.own(own);
+                }
+            }
+        }
+        slot.work = Some(work);
+        match self.slots.get_mut(index as usize) {
+            Some(place) => *place = slot,
+            None => self.slots.push(slot),
+        }
+        index
+    }
+
+    /// Sends what waits, as far as the carrier takes it.
+    fn transmit(&mut self) {
+        while let Some(index) = self.outbox.pop_front() {
+            let slot = &mut self.slots[index as usize];
+            let Some(work) = slot.work.take() else { continue };
+            let terms = slot.terms;
+            let refused = match &mut self.carrier {
+                Carrier::Asynchronous(carrier) => carrier.start(work, terms).err(),
+                Carrier::Threads { workers, file, interface, running } => {
+                    let (file, interface) = (Arc::clone(file), *interface);
+                    let call = Synchronous { work, file, interface, terms, result: Ok(()) };
+                    let refused = workers.start(call).err();
+                    *running += usize::from(refused.is_none());
+                    refused.map(|call| (call.work, io::Error::from_raw_os_error(libc::EAGAIN)))
+                }
+            };
+            let Some((work, error)) = refused else { continue };
+            self.slots[index as usize].work = Some(work);
+            let errno = error.raw_os_error().unwrap_or(libc::EIO);
+            // EDOM: the descriptor has as many commands as it takes.
+            let is_full = matches!(errno, libc::EAGAIN | libc::EDOM | libc::ENOMEM | libc::EBUSY);
+            match is_full {
+                true if self.sent() > 0 => return self.outbox.push_front(index),
+                true => self.finish(index, -i64::from(libc::EAGAIN)),
+                false => self.finish(index, -i64::from(errno)),
+            }
+        }
+    }
+
+    /// Takes the answers that have come.
+    fn receive(&mut self) {
+        let mut answered = std::mem::take(&mut self.answered);
+        match &mut self.carrier {
+            Carrier::Threads { workers, running, .. } => {
+                workers.collect(&mut answered);
+                *running -= answered.len();
+                for call in answered.drain(..) {
+                    self.returned(call.work, call.result);
+                }
+            }
+            Carrier::Asynchronous(_) => self.receive_all(),
+        }
+        self.answered = answered;
+    }
+
+    fn receive_all(&mut self) {
+        while let Carrier::Asynchronous(carrier) = &mut self.carrier {
+            match carrier.collect() {
+                Ok(Some(work)) => self.returned(work, Ok(())),
+                Ok(None) => return,
+                Err(error) => {
+                    self.is_dead = true;
+                    self.shared.report(&format!("{}: {error}", self.shared.node.path.display()));
+                    let lost = carrier.abandon();
+                    for work in lost {
+                        let index = work.index;
+                        self.slots[index as usize].work = Some(work);
+                        self.finish(index, -i64::from(libc::ENODEV));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A command is back from the carrier.
+    fn returned(&mut self, work: Box<Work>, result: io::Result<()>) {
+        let index = work.index;
+        let (returned, sense) = (work.returned(), Sense::new(work.sense()));
+        let slot = &mut self.slots[index as usize];
+        slot.work = Some(work);
+        let Some(returned) = returned else {
+            let errno = result.err().and_then(|error| error.raw_os_error()).unwrap_or(libc::EIO);
+            return self.finish(index, -i64::from(errno));
+        };
+        if returned.is_direct {
+            self.shared.counts.direct.fetch_add(1, Ordering::Relaxed);
+        }
+        if returned.status == 0 && returned.transport == 0 && slot.command.is_none() {
+            let missing = u64::from(returned.residual);
+            let result = if slot.op.has_data() { slot.len.saturating_sub(missing) as i64 } else { 0 };
+            return self.finish(index, result);
+        }
+        let judged = judge(&returned, sense.bytes());
+        if judged.deferred {
+            self.shared.unflushed.suspect();
+        }
+        if let Verdict::Reset { power: true } = judged.verdict {
+            self.shared.unflushed.lost();
+        }
+        let Some(command) = &slot.command else { return self.answered(index, judged, returned.residual) };
+        command.set_outcome(&Outcome {
+            status: u16::from(returned.status),
+            transport: returned.transport,
+            residual: returned.residual,
+            sense,
+            ..Outcome::GOOD
+        });
+        let result = match judged.verdict {
+            Verdict::Good => slot.len.saturating_sub(u64::from(returned.residual)) as i64,
+            // Never sent again: only its submitter knows what that would do.
+            Verdict::Again | Verdict::Reset { .. } => -i64::from(libc::EREMOTEIO),
+            Verdict::Busy => -i64::from(libc::EBUSY),
+            Verdict::Failed(errno) => -i64::from(errno),
+            Verdict::Lost => -i64::from(libc::EIO),
+        };
+        self.finish(index, result);
+    }
+
+    /// Does what the answer to an ordinary request asks for.
+    fn answered(&mut self, index: u32, judged: Judged, missing: u32) {
+        let Judged { verdict, why, .. } = judged;
+        let slot = &mut self.slots[index as usize];
+        match verdict {
+            Verdict::Good => {
+                let left = slot.len.saturating_sub(u64::from(missing));
+                let result = if slot.op.has_data() { left as i64 } else { 0 };
+                self.finish(index, result);
+            }
+            Verdict::Again | Verdict::Reset { .. } if slot.attempts + 1 < ATTEMPTS => {
+                slot.attempts += 1;
+                self.shared.counts.repeated.fetch_add(1, Ordering::Relaxed);
+                self.outbox.push_front(index);
+            }
+            Verdict::Busy => {
+                self.shared.counts.busy.fetch_add(1, Ordering::Relaxed);
+                self.finish(index, -i64::from(libc::EAGAIN));
+            }
+            // A unit without a cache need not know the command.
+            Verdict::Failed(libc::EOPNOTSUPP) if slot.op == Op::Flush => self.finish(index, 0),
+            Verdict::Failed(errno) => {
+                self.shared.report(&why);
+                self.finish(index, -i64::from(errno));
+            }
+            Verdict::Again | Verdict::Reset { .. } | Verdict::Lost => {
+                self.shared.report(&why);
+                self.finish(index, -i64::from(libc::EIO));
+            }
+        }
+    }
+
+    /// Completes a request.
+    fn finish(&mut self, index: u32, result: i64) {
+        let (slot, shared) = (&mut self.slots[index as usize], &self.shared);
+        let mut result = result;
+        if result >= 0 && slot.changes() {
+            let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
+            shared.unflushed.changed(&Change { op, pos, len, fua, copy: &Vec::new });
+        }
+        if result >= 0 && slot.op == Op::Flush && !shared.unflushed.flushed(slot.covers) {
+            shared.report("a flush failed: the disk may have lost earlier writes when its power was lost");
+            result = -i64::from(libc::EIO);
+        }
+        if let Some(work) = &mut slot.work {
+            work.clear();
+        }
+        slot.command = None;
+        self.ready.push(Completion { tag: slot.tag, result });
+        self.free.push(index);
+    }
+
+    /// Lets a thread that polls learn of completions that are not the kernel's.
+    fn announce(&mut self) {
+        if !self.ready.is_empty() && self.is_watched.load(Ordering::Relaxed) && !self.has_rung {
+            self.has_rung = true;
+            self.ears.ring();
+        }
+    }
+}
+
+impl Driver for Channel {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        if self.slots.len() - self.free.len() >= self.room() {
+            return false;
+        }
+        if request.command().is_some_and(|command| command.set() != CommandSet::Scsi) {
+            self.ready.push(Completion { tag: request.tag, result: -i64::from(libc::EOPNOTSUPP) });
+            return true;
+        }
+        let index = self.take_slot(request);
+        match self.is_dead {
+            true => self.finish(index, -i64::from(libc::ENODEV)),
+            false => self.outbox.push_back(index),
+        }
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {
+        self.transmit();
+        self.announce();
+    }
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        if std::mem::take(&mut self.has_rung) {
+            self.ears.silence();
+        }
+        if self.sent() > 0 {
+            self.receive();
+        }
+        self.transmit();
+        done.append(&mut self.ready);
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.submit(now);
+        if !self.ready.is_empty() || self.sent() == 0 {
+            return;
+        }
+        let descriptor = match &self.carrier {
+            Carrier::Asynchronous(carrier) => carrier.file().as_fd(),
+            Carrier::Threads { .. } => self.ears.descriptor(),
+        };
+        let limit = timeout.map(timespec);
+        // A signal ends the wait early, as it may.
+        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], limit.as_ref());
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        if !self.is_watched.swap(true, Ordering::Relaxed)
+            && let Carrier::Asynchronous(carrier) = &self.carrier
+        {
+            self.ears.listen(carrier.file(), false);
+        }
+        Some(self.ears.descriptor().as_raw_fd())
+    }
+
+    fn is_dead(&self) -> bool {
+        self.is_dead
+    }
+}

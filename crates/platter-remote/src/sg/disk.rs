@@ -1,0 +1,216 @@
+//! The disk: what its unit says of itself, and its channels.
+
+use super::channel::Channel;
+use super::header::Returned;
+use super::node::{Interface, Node};
+use super::verdict::judge;
+use super::work::{Terms, Work};
+use super::{SgError, SgOptions};
+use crate::unflushed::Unflushed;
+use platter_block::backend::{Fact, Identity, LaneUse};
+use platter_block::bio::Op;
+use platter_block::command::Transfer;
+use platter_block::disk::Disk;
+use platter_block::driver::{Driver, Geometry};
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_scsi::host::found::{Found, Inquirer, Refused, Transport};
+use platter_scsi::host::verdict::Verdict;
+use std::any::Any;
+use std::fs::File;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a unit may take to become ready, in pauses.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSES: u32 = 100;
+
+/// What all channels of a disk share.
+pub(super) struct Shared {
+    pub(super) node: Node,
+    pub(super) options: SgOptions,
+    pub(super) found: Found,
+    pub(super) unflushed: Unflushed,
+    pub(super) counts: Counts,
+    trouble: Mutex<String>,
+}
+
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) direct: AtomicU64,
+    pub(super) repeated: AtomicU64,
+    pub(super) busy: AtomicU64,
+}
+
+impl Shared {
+    /// Keeps what is to be told of a failure.
+    pub(super) fn report(&self, why: &str) {
+        why.clone_into(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn trouble(&self) -> String {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A SCSI disk of the system.
+pub struct SgDisk {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    geometry: Geometry,
+    _kept: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl SgDisk {
+    /// Opens a node and asks the unit behind it about itself.
+    ///
+    /// # Errors
+    /// The node is of no SCSI device or cannot be opened, or its unit is no disk that can be used.
+    pub fn open(path: &Path, options: SgOptions) -> Result<SgDisk, SgError> {
+        let node = Node::find(path)?;
+        let file = node.open(options.write)?;
+        let found = ask(&node, &file)?;
+        if options.write && found.write_protected {
+            return Err(SgError::Unfit("the disk is write protected; open it read-only".to_owned()));
+        }
+        let (max_transfer, max_segments) = node.limits();
+        let geometry = found.geometry(options.write, Transport { max_transfer, max_segments });
+        let name = Arc::from(path.display().to_string());
+        let (unflushed, counts) = (Unflushed::new(0), Counts::default());
+        let shared = Shared { node, options, found, unflushed, counts, trouble: Mutex::default() };
+        Ok(SgDisk { shared: Arc::new(shared), name, geometry, _kept: None })
+    }
+
+    /// Keeps a value as long as the disk: what holds off other users of it, for example.
+    #[must_use]
+    pub fn keeping(self, value: Box<dyn Any + Send + Sync>) -> SgDisk {
+        SgDisk { _kept: Some(value), ..self }
+    }
+
+    /// The block devices of the kernel for the disk of a node, by which programs may use it too.
+    ///
+    /// # Errors
+    /// The node is of no SCSI device.
+    pub fn blocks_behind(path: &Path) -> Result<Vec<PathBuf>, SgError> {
+        Ok(Node::find(path)?.blocks())
+    }
+}
+
+/// Asks a unit all that is to be known.
+fn ask(node: &Node, file: &File) -> Result<Found, SgError> {
+    let (mut inquirer, mut work, mut pauses) = (Inquirer::of_disk(), Work::new(0), 0);
+    while let Some((cdb, len)) = inquirer.next() {
+        work.own(vec![0; len]);
+        work.set_command(cdb.bytes());
+        let terms = Terms { transfer: Transfer::FromDevice, timeout_ms: 30_000, at_head: false };
+        work.execute(file, node.interface, terms)
+            .map_err(|source| SgError::Open { path: node.path.clone(), source })?;
+        let Some(returned) = work.returned() else { continue };
+        let refused = match take(&mut inquirer, &returned, &work) {
+            Ok(()) => continue,
+            Err(refused) => refused,
+        };
+        match refused {
+            Refused::NotReady(_) if pauses < PAUSES => {
+                pauses += 1;
+                std::thread::sleep(PAUSE);
+            }
+            Refused::NotReady(why) => return Err(SgError::Unfit(format!("the disk is not ready: {why}"))),
+            Refused::NoUnit => return Err(SgError::Unfit("there is no logical unit".to_owned())),
+            Refused::Unfit(why) => return Err(SgError::Unfit(why)),
+        }
+    }
+    Ok(inquirer.into_found().0)
+}
+
+fn take(inquirer: &mut Inquirer, returned: &Returned, work: &Work) -> Result<(), Refused> {
+    const CHECK_CONDITION: u8 = 2;
+    if returned.transport == 0 && returned.status == CHECK_CONDITION {
+        return inquirer.take(Err(work.sense()));
+    }
+    let judged = judge(returned, work.sense());
+    match judged.verdict {
+        Verdict::Good => {
+            let data = work.own_bytes();
+            let len = data.len().saturating_sub(returned.residual as usize);
+            inquirer.take(Ok(&data[..len]))
+        }
+        Verdict::Busy | Verdict::Again | Verdict::Reset { .. } => Err(Refused::NotReady(judged.why)),
+        Verdict::Failed(_) | Verdict::Lost => Err(Refused::Unfit(judged.why)),
+    }
+}
+
+impl Disk for SgDisk {
+    fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+        let error = |detail: String| {
+            let fault = Fault::new(Kind::Gone, Stage::Disk);
+            Error { fault, op: Op::Read, device: Arc::clone(&self.name), offset: 0, len: 0, detail }
+        };
+        let shared = &self.shared;
+        // Each channel has a descriptor of its own: the answers of /dev/sg* belong to one.
+        let file = shared.node.open(shared.options.write).map_err(|why| error(why.to_string()))?;
+        let channel = Channel::new(Arc::clone(shared), file).map_err(|why| error(why.to_string()))?;
+        Ok(Box::new(channel))
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let (shared, found) = (&self.shared, &self.shared.found);
+        let interface = match (shared.node.interface, shared.options.write) {
+            (Interface::Generic, true) => "sg, asynchronous",
+            (Interface::Generic | Interface::Block, _) => "SG_IO on threads",
+            (Interface::Bsg, _) => "bsg on threads",
+        };
+        let cache = match found.write_cache {
+            Some(true) => "on",
+            Some(false) => "off",
+            None => "not told",
+        };
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed).to_string();
+        let mut facts = vec![
+            ("driver", "sg".to_owned()),
+            ("interface", interface.to_owned()),
+            ("vendor", found.vendor.clone()),
+            ("product", format!("{} {}", found.product, found.revision).trim().to_owned()),
+            ("serial number", found.serial.clone()),
+            ("write cache of the unit", cache.to_owned()),
+            ("unmap", if found.has_unmap() { "yes" } else { "no" }.to_owned()),
+            ("write same", if found.write_same { "yes" } else { "no" }.to_owned()),
+            ("transfers without a copy", count(&shared.counts.direct)),
+            ("repeated commands", count(&shared.counts.repeated)),
+            ("busy answers", count(&shared.counts.busy)),
+        ];
+        let trouble = shared.trouble();
+        if !trouble.is_empty() {
+            facts.push(("last trouble", trouble));
+        }
+        facts
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let block = self.shared.node.blocks().into_iter().next();
+        if let Some(metadata) = block.and_then(|path| std::fs::metadata(path).ok()) {
+            return Some(Identity::Node(metadata.rdev()));
+        }
+        let mut hasher = DefaultHasher::new();
+        match self.shared.found.designation.is_empty() {
+            false => self.shared.found.designation.hash(&mut hasher),
+            true => self.shared.node.path.hash(&mut hasher),
+        }
+        Some(Identity::Remote(hasher.finish()))
+    }
+
+    fn explain(&self, _fault: Fault) -> Option<String> {
+        Some(self.shared.trouble()).filter(|trouble| !trouble.is_empty())
+    }
+}
