@@ -101,7 +101,7 @@ fn every_layer_states_its_status_and_takes_its_parameters() {
         }
         check_params(row.name, &device);
     }
-    let expected = ["cache", "snapshot", "snapshot-merge", "snapshot-origin"];
+    let expected = ["cache", "multipath", "snapshot", "snapshot-merge", "snapshot-origin"];
     assert!(with_status.iter().eq(expected.iter()), "{with_status:?}");
 }
 

@@ -18,7 +18,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter", &[PARTS, &["platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]]),
     ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
-    ("platter-kit", &[PARTS]),
+    ("platter-kit", &[PARTS, &["platter-scsi"]]),
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit", "platter-bench"]]),

@@ -17,9 +17,11 @@ mod disk;
 mod io;
 mod stack;
 mod steps;
+mod transport;
 
 pub(super) use disk::{DiskPlan, ElevatorPlan};
 pub(super) use stack::{FAILURES, Node};
+pub(super) use transport::Reached;
 
 /// Sectors that a run uses: few, so that I/Os overlap.
 const SECTORS: u64 = 256;
@@ -32,6 +34,21 @@ const SNAPSHOTS: u64 = 0x736e_6170;
 
 /// Added to the seed for the generator of ordered tags.
 const TAGS: u64 = 0x7461_6773;
+
+/// Added to the seed for the generator of targets.
+const TRANSPORTS: u64 = 0x7363_7369;
+
+/// Features of runs without targets: what a disk reports of these faults goes through sense data, which says less.
+const NOT_BEHIND: [Feature; 8] = [
+    Feature::Stuck,
+    Feature::Transient,
+    Feature::Errors,
+    Feature::BadSectors,
+    Feature::FlushErrors,
+    Feature::Death,
+    Feature::Resize,
+    Feature::Atomic,
+];
 
 /// Features of runs without snapshots: opening one reads and writes its disks, so a disk that fails ends the run.
 const FAILING: [Feature; 9] = [
@@ -225,6 +242,12 @@ impl Plan {
                 steps::add_orders(&mut rng, &mut acts);
             }
         }
+        let mut rng = Rng::new(seed ^ TRANSPORTS);
+        let behind = !NOT_BEHIND.iter().any(|feature| features.has(*feature));
+        if behind && rng.below(100) < Feature::Scsi.chance() && !without.has(Feature::Scsi) {
+            features = features.and(Feature::Scsi);
+            disks.iter_mut().for_each(|disk| disk.put_away(&mut rng, features));
+        }
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {
                 Act::Switch(elevator) => elevator.as_mut(),
@@ -241,10 +264,9 @@ impl Plan {
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
-    for feature in Feature::ALL
-        .iter()
-        .filter(|feature| !matches!(feature, Feature::Resize | Feature::Snapshots | Feature::Tags))
-    {
+    for feature in Feature::ALL.iter().filter(|feature| {
+        !matches!(feature, Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi)
+    }) {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);
         }

@@ -3,7 +3,7 @@
 use super::cells::{Bits, Cells};
 use super::cover::Cover;
 use super::memory::{Memory, ask_when_freed};
-use super::plan::{Act, ElevatorPlan, Node, Plan};
+use super::plan::{Act, ElevatorPlan, Node, Plan, Reached};
 use super::{Bug, Feature, Finding};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags};
@@ -13,9 +13,10 @@ use platter_block::queue::Ordered;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::disk_backend::DiskBackend;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::future::Io;
 use platter_disk::handle::Handle;
+use platter_scsi::disk::ScsiDisk;
 use platter_sim::fault::Injected;
 use platter_sim::medium::Medium;
 use platter_sim::model::Command;
@@ -86,6 +87,8 @@ struct Open {
     /// Of each sector of the device the disk and the sector on it, as they were when it was opened.
     map: Vec<(usize, u64)>,
     disks: Vec<Weak<dyn Backend>>,
+    /// The ports of disks behind targets.
+    ports: Vec<ScsiDisk>,
     /// Watchers of changes of the disks and of the device.
     _ears: Vec<Arc<Ear>>,
 }
@@ -212,13 +215,20 @@ impl<'a> Run<'a> {
     /// Opens the device on its disks.
     fn open(&mut self) -> Result<(), Finding> {
         self.restore_disks();
+        let mut ports = Vec::new();
         let backend = |(at, plan): (usize, &super::plan::DiskPlan)| {
-            let disk = &self.disks[at];
-            let elevator = self.elevator(plan.elevator.as_ref());
-            let disk = disk.attach(&format!("disk{at}"));
-            let backend = DiskBackend::new(disk, plan.settings.clone(), elevator)
-                .map_err(|error| format!("disk {at} cannot be opened: {error}"))?;
-            Ok(Arc::new(backend) as Arc<dyn Backend>)
+            let disk = self.disks[at].attach(&format!("disk{at}"));
+            let failed = |error| format!("disk {at} cannot be opened: {error}");
+            let elevator = || self.elevator(plan.elevator.as_ref());
+            let Some(transport) = &plan.transport else {
+                let backend = DiskBackend::new(disk, plan.settings.clone(), elevator());
+                return Ok(Arc::new(backend.map_err(failed)?) as Arc<dyn Backend>);
+            };
+            let below = DiskBackend::new(disk, DiskSettings::default(), None).map_err(failed)?;
+            let reached = transport.reach(Arc::new(below), &plan.settings, elevator);
+            let Reached { backend, ports: own } = reached.map_err(failed)?;
+            ports.extend(own);
+            Ok(backend)
         };
         let disks: Vec<_> = self
             .plan
@@ -239,8 +249,18 @@ impl<'a> Run<'a> {
         let (futures, held, lanes, handles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let futures_polled = self.now();
         let disks = disks.iter().map(Arc::downgrade).collect();
-        self.open =
-            Some(Open { futures, futures_polled, held, lanes, handles, device, map, disks, _ears: ears });
+        self.open = Some(Open {
+            futures,
+            futures_polled,
+            held,
+            lanes,
+            handles,
+            device,
+            map,
+            disks,
+            ports,
+            _ears: ears,
+        });
         (0..self.plan.channels).try_for_each(|_| self.open_channel())
     }
 
@@ -441,10 +461,13 @@ fn order(device: &Arc<dyn Backend>, ordered: Ordered) -> Result<(), Error> {
 /// Which disk has a sector of a device, and where.
 fn place(device: &Arc<dyn Backend>, disks: &[Arc<dyn Backend>], sector: u64) -> (usize, u64) {
     let (mut device, mut pos) = (Arc::clone(device), sector * 512);
-    while let Some((number, below)) = device.locate(pos) {
-        let next = device.below().swap_remove(number);
-        (device, pos) = (next, below);
+    loop {
+        // A disk may be several paths.
+        let is = |backend: &Arc<dyn Backend>| Arc::as_ptr(backend).addr() == Arc::as_ptr(&device).addr();
+        if let Some(disk) = disks.iter().position(is) {
+            return (disk, pos / 512);
+        }
+        let Some((number, below)) = device.locate(pos) else { return (usize::MAX, pos / 512) };
+        (device, pos) = (device.below().swap_remove(number), below);
     }
-    let is = |backend: &Arc<dyn Backend>| Arc::as_ptr(backend).addr() == Arc::as_ptr(&device).addr();
-    (disks.iter().position(is).unwrap_or(usize::MAX), pos / 512)
 }

@@ -3,10 +3,10 @@
 use super::buffer::{gather, scatter};
 use super::carry::{Carried, Next};
 use super::encode::{Out, Wanted};
-use super::hub::{Begun, Note, Sent, Token};
+use super::hub::{Begun, Sent, Token};
+use super::inbox::{Inbox, Note};
 use super::listen::Listen;
-use super::port::{Inbox, Port, count};
-use super::recover;
+use super::port::{Port, count};
 use super::slot::{Bytes, Patience, Slot, State};
 use super::verdict::{Verdict, judge};
 use crate::target::Attribute;
@@ -21,6 +21,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::vec::Vec;
+
+mod recover;
 
 /// Bits of a token's slot that are the slot's number; the others are its generation.
 const INDEX_BITS: u32 = 16;

@@ -1,7 +1,7 @@
 //! The unit's side of a transport: the target, and what its initiator ports share.
 
 use super::faults::{Fate, FaultPlan, Faults};
-use super::port::Inbox;
+use super::inbox::{Inbox, Note};
 use crate::target::{Attribute, Function, News, Nexus, Outcome, Request, Target, TaskId};
 use crate::unit::{Response, Status, Step, StepError};
 use platter_block::backend::Backend;
@@ -59,17 +59,6 @@ pub(super) enum Begun {
     Away,
     /// The queue has not been told yet that commands were ended that this one may have to follow.
     Behind,
-}
-
-/// What a channel is told of a command of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Note {
-    /// It may run.
-    Enabled(TaskId, u32),
-    /// It was aborted before it ran.
-    Dropped(u32),
-    /// A command that it must follow has failed, so it was ended before it ran.
-    Behind(u32),
 }
 
 /// Rung when the target has news.

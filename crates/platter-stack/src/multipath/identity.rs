@@ -2,6 +2,7 @@
 
 use crate::LayerError;
 use crate::array_metadata::{RECORD_BYTES, Record, SLOTS, Slots};
+use crate::kit::Buffer;
 use crate::reader::Reader;
 use platter_block::backend::{Backend, Ground, LaneUse};
 use platter_block::bio::{Bio, Flags};
@@ -19,6 +20,8 @@ pub(super) enum Identity {
     Member(Box<Record>),
     /// The disks of the system or of this process that it uses, and which part of them.
     Ground(Vec<Ground>),
+    /// Nothing; there is no other path.
+    Alone,
 }
 
 impl fmt::Display for Identity {
@@ -47,6 +50,7 @@ impl fmt::Display for Identity {
                 }
                 Ok(())
             }
+            Identity::Alone => f.write_str("a single path"),
         }
     }
 }
@@ -71,6 +75,9 @@ pub(super) fn check(paths: &[Arc<dyn Backend>]) -> Result<Identity, LayerError> 
             ))),
         };
     }
+    if paths.len() == 1 {
+        return Ok(Identity::Alone);
+    }
     let names: Vec<String> = paths.iter().map(|path| path.name().to_string()).collect();
     Err(LayerError::Members(format!(
         "multipath: nothing tells that the paths {} lead to one disk: they have no VPD page 83h, no record of an array of \
@@ -87,7 +94,9 @@ fn of_unit(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
     }
     let Ok(inquiry) = Command::new(CommandSet::Scsi, &[0x12, 1, 0x83, 0, ROOM, 0]) else { return Ok(None) };
     let inquiry = inquiry.with_transfer(Transfer::FromDevice).with_reach(Reach::Nothing);
-    let Ok(mut bio) = Bio::with_command(inquiry, vec![0u8; usize::from(ROOM)]) else { return Ok(None) };
+    // A whole block, as every device can transfer it; of these the page has `ROOM` bytes at most.
+    let buffer = Buffer::new(path.geometry().limits.logical_block as usize);
+    let Ok(mut bio) = Bio::with_command(inquiry, buffer) else { return Ok(None) };
     bio.add_flags(Flags::SYNC);
     let mut lane = path.open_lane(LaneUse::Synchronous).map_err(LayerError::Device)?;
     lane.submit(path.now(), bio);
@@ -97,8 +106,8 @@ fn of_unit(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
         lane.run(path.now());
         lane.take_done(&mut done);
     }
-    let page = done.pop().filter(|bio| bio.status().is_ok()).and_then(|mut bio| bio.take_buffer::<Vec<u8>>());
-    let designators = page.map(|page| designators(&page)).filter(|all| !all.is_empty());
+    let page = done.pop().filter(|bio| bio.status().is_ok()).and_then(|mut bio| bio.take_buffer::<Buffer>());
+    let designators = page.map(|page| designators(page.bytes())).filter(|all| !all.is_empty());
     Ok(designators.map(Identity::Unit))
 }
 

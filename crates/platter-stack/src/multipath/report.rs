@@ -5,9 +5,10 @@ use super::paths::Path;
 use platter_block::params::Unit;
 use platter_block::status::Item;
 
+/// The paths in the order of the device spec. Names of items have no digits.
 const NAMES: [&str; MAX_PATHS] = [
-    "path 0", "path 1", "path 2", "path 3", "path 4", "path 5", "path 6", "path 7", "path 8", "path 9",
-    "path 10", "path 11", "path 12", "path 13", "path 14", "path 15",
+    "path a", "path b", "path c", "path d", "path e", "path f", "path g", "path h", "path i", "path j",
+    "path k", "path l", "path m", "path n", "path o", "path p",
 ];
 
 const HELP: &str =

@@ -7,6 +7,7 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::drivers::{Choice, FileDriver};
 use platter_disk::open::DiskOptions;
+use platter_scsi::disk::{Options, ScsiTarget};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -52,15 +53,21 @@ impl<const PASSES: bool> Filter for Plain<PASSES> {
     const PASSES_IO: bool = PASSES;
 }
 
-/// All kinds of layers: those of the table, and layers of a program.
+/// All kinds of layers: those of the table, layers of a program, and a disk over a SCSI target.
 fn names() -> impl Iterator<Item = &'static str> {
-    platter_cache::layers().map(|row| row.name).chain(["filter", "part", "pass", "passed part"])
+    platter_cache::layers().map(|row| row.name).chain(["filter", "part", "pass", "passed part", "scsi"])
 }
 
 fn filtered<const PASSES: bool>(below: Below, begin: u64) -> Below {
     let layer = Filtered::new("plain", "", below, Plain::<PASSES>);
     let size = layer.geometry().size;
     if begin == 0 { Arc::new(layer) } else { Arc::new(layer.over_part(begin..size).unwrap()) }
+}
+
+/// A disk whose I/O is commands to a target.
+fn scsi(target: &ScsiTarget) -> Below {
+    let disk = target.port(Options::default()).unwrap();
+    Arc::new(DiskBackend::new(disk, DiskSettings::default(), None).unwrap())
 }
 
 /// A device of `size` bytes under a layer of each kind, by name; layers of several members have three.
@@ -93,6 +100,11 @@ fn over(name: &str, backend: &dyn Fn(u64) -> Below, size: u64) -> Below {
             }
             layer(name, &[("chunk", 4096)], vec![origin, store])
         }
+        "multipath" => {
+            let target = ScsiTarget::new(backend(size));
+            layer(name, &[("policy", 2)], vec![scsi(&target), scsi(&target)])
+        }
+        "scsi" => scsi(&ScsiTarget::new(backend(size))),
         "filter" => filtered::<false>(backend(size), 0),
         "pass" => filtered::<true>(backend(size), 0),
         "part" => filtered::<false>(backend(size + UNIT), UNIT),
@@ -107,10 +119,10 @@ fn random(seed: u64, backend: &dyn Fn(u64) -> Below) -> Below {
         if depth == 0 || random.next_u64().is_multiple_of(4) {
             return backend(size);
         }
-        let rows: Vec<_> = platter_cache::layers().collect();
+        let rows: Vec<&str> = platter_cache::layers().map(|row| row.name).chain(["scsi"]).collect();
         let row = rows[(random.next_u64() % rows.len() as u64) as usize];
         let below = std::cell::RefCell::new(random);
-        over(row.name, &|size| grow(&mut below.borrow_mut(), backend, size, depth - 1), size)
+        over(row, &|size| grow(&mut below.borrow_mut(), backend, size, depth - 1), size)
     }
     grow(&mut Xoshiro256PlusPlus::seed_from_u64(seed), backend, SIZE, 4)
 }

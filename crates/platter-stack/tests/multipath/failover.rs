@@ -22,7 +22,7 @@ fn both_paths_are_used_by_every_policy() {
             rig.device.read_at(&mut data, u64::from(at) * 4096).unwrap();
             assert!(data == [at; 4096]);
         }
-        for path in ["path 0", "path 1"] {
+        for path in ["path a", "path b"] {
             let told = text(&rig.device, path);
             let done: u64 = told.split(' ').nth(4).unwrap().parse().unwrap();
             assert!(told.starts_with("up; 0 in flight") && done > 20, "policy {policy}: {told}");
@@ -37,7 +37,7 @@ fn a_path_that_fails_is_left_and_used_again_when_it_works() {
     for at in 0..32u8 {
         rig.device.write_at(&[at; 512], u64::from(at) * 512).unwrap();
     }
-    assert!(text(&rig.device, "path 0").starts_with("down (the device is gone)"));
+    assert!(text(&rig.device, "path a").starts_with("down (the device is gone)"));
     assert_eq!(item(&rig.device, "paths up"), Value::Number(1));
     rig.device.flush().unwrap();
     rig.ports[0].set_faults(FaultPlan::default());
@@ -48,7 +48,7 @@ fn a_path_that_fails_is_left_and_used_again_when_it_works() {
         assert_eq!(data, [at; 512]);
     }
     assert_eq!(item(&rig.device, "paths up"), Value::Number(2));
-    assert!(text(&rig.device, "path 0").ends_with("failed 1 times"));
+    assert!(text(&rig.device, "path a").ends_with("failed 1 times"));
 }
 
 #[test]

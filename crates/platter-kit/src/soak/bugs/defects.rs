@@ -187,6 +187,14 @@ const REACH: &[(&str, Reach)] = &[
             why: "a run is far shorter than 65,536 I/Os next to each other",
         },
     ),
+    ("multipath-doubt-ignored", Reach::Within(5000)),
+    (
+        "multipath-flush-forgotten",
+        Reach::Targeted {
+            test: "crates/platter-stack/tests/multipath/failover.rs",
+            why: "in a run one path always works",
+        },
+    ),
     (
         "nbd-doubt-forgotten",
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
@@ -235,6 +243,8 @@ const REACH: &[(&str, Reach)] = &[
         "restart-forgotten",
         Reach::Targeted { test: "crates/platter-serve/tests/restart.rs", why: "the soak has no server" },
     ),
+    ("scsi-order-ignored", Reach::Within(5000)),
+    ("scsi-silence-is-good", Reach::Within(500)),
     (
         "shared-lane-on-ring",
         Reach::Targeted {

@@ -1,6 +1,7 @@
 //! The simulated disks of a run: model, limits, queue, elevator, faults.
 
 use super::super::feature::{Feature, Features};
+use super::transport::Transport;
 use platter_block::driver::{Features as DiskFeatures, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::limits::Limits;
@@ -28,6 +29,8 @@ pub(in super::super) struct DiskPlan {
     pub(in super::super) faults: FaultPlan,
     /// Only the owner of a channel can see what the disk has completed.
     pub(in super::super) owner_only: bool,
+    /// It is behind a target.
+    pub(in super::super) transport: Option<Transport>,
 }
 
 /// What a disk is.
@@ -67,6 +70,7 @@ impl DiskPlan {
             elevator: on.has(Feature::Elevators).then(|| ElevatorPlan::new(rng)),
             faults: faults(rng, on, sectors),
             owner_only: rng.below(2) == 0,
+            transport: None,
         }
     }
 }
@@ -146,6 +150,9 @@ impl fmt::Display for DiskPlan {
         write!(f, "; {:?}, caller's plug {}", self.settings.queue, self.settings.caller_plug)?;
         if let Some(elevator) = &self.elevator {
             write!(f, "; {} {:?}", elevator.name, elevator.params)?;
+        }
+        if let Some(transport) = &self.transport {
+            write!(f, "; behind a target: {transport:?}")?;
         }
         if self.faults != (FaultPlan { seed: self.faults.seed, ..FaultPlan::default() }) {
             write!(f, "; {:?}", self.faults)?;

@@ -7,6 +7,7 @@ use crate::soak::plan::{FAILURES, Io};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, Op};
 use platter_block::statistics::Gauges;
 use platter_block::time::{Span, Time};
+use platter_scsi::disk::FaultPlan;
 use platter_sim::SimDisk;
 use platter_sim::power::Survivors;
 use std::sync::atomic::Ordering;
@@ -63,6 +64,8 @@ impl Run<'_> {
             disk.set_faults(None);
             disk.release_stuck();
         }
+        let ports = self.open.iter().flat_map(|open| &open.ports);
+        ports.for_each(|port| port.set_faults(FaultPlan::default()));
         self.drain()?;
         for _ in 0..LEFT {
             // Runs the shared queue, so that it processes the completions of the disks.

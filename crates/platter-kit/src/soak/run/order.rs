@@ -110,7 +110,8 @@ impl Run<'_> {
         let others =
             [Feature::Futures, Feature::Calls, Feature::DropLanes, Feature::Durable, Feature::Switch];
         let alone = self.plan.channels == 1 && !others.iter().any(|&feature| on.has(feature));
-        plain(self.stack()) && (elevator || alone)
+        // A command that meets a fault of the transport is sent again.
+        plain(self.stack()) && (elevator || alone) && !on.has(Feature::Scsi)
     }
 
     /// Checks the order of commands around barriers since the device was opened.

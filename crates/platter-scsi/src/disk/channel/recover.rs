@@ -1,9 +1,9 @@
 //! Error handling as a mid-layer's: sending again, abort, reset, offline.
 
-use super::channel::Channel;
-use super::port::count;
-use super::slot::{Patience, State};
-use super::verdict::Verdict;
+use super::super::port::count;
+use super::super::slot::{Patience, State};
+use super::super::verdict::Verdict;
+use super::Channel;
 use crate::target::Attribute;
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
