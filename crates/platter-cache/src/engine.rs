@@ -8,13 +8,13 @@
 //! The lock is held only for a short time: the work of one turn is counted in pages ([`Engine::is_spent`]),
 //! and the rest is done when the lock is taken again.
 
-use super::early::{Late, Lates};
 use super::frames::{Loan, NONE};
 use super::handles::Handles;
-use super::hold::Holds;
+use super::holds::Holds;
 use super::inbox::Inbox;
 use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
+use super::late::{Late, Lates};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
 use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};

@@ -1,9 +1,10 @@
 //! Reads pages: what a readahead policy may request, and the bios that result.
 
+use super::blocks::runs;
 use super::engine::{Ask, Engine, WINDOW};
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED, runs};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED};
 use crate::readahead::{PAGE, Pages, Window};
 use platter_block::bio::{Bio, Flags};
 use platter_block::defect::{self, Defect};

@@ -1,9 +1,10 @@
 //! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted.
 
+use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
 use super::ios::Failure;
-use super::pages::{FILLING, WRITING, blocks};
+use super::pages::{FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;

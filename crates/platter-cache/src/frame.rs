@@ -75,7 +75,8 @@ impl Frame {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Whether the memory is lent to be filled, and only for that: nobody else accesses it, and no reader can pin the frame.
+    /// Whether the memory is lent to be filled, and only for that: no other lane accesses it, and no reader
+    /// can pin the frame.
     pub(super) fn is_lent_to_fill(&self) -> bool {
         self.word() & (READY | FILLING | WRITING) == FILLING
     }

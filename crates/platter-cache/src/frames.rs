@@ -9,7 +9,7 @@
 
 use super::ahead::{Ahead, Prefault};
 use super::frame::{FILLING, Frame, WRITING};
-use super::memory::{Mapping, Table, Zeroed};
+use super::memory::{Mapping, Table, Zeroed, prefetch};
 use super::tally::Tally;
 use crate::readahead::PAGE;
 use platter_block::bio::Bio;
@@ -72,22 +72,6 @@ fn link(frame: u32) -> u32 {
 #[inline]
 fn linked(link: u32) -> u32 {
     link.wrapping_sub(1)
-}
-
-/// Prefetches four places of the page at once for reads of a whole page: memory access then does not wait for
-/// the processor's prefetcher to detect the sequence.
-#[inline]
-fn prefetch(from: *const u8, len: usize) {
-    #[cfg(target_arch = "x86_64")]
-    if len == FRAME {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in [0, 64, 1024, 1088, 2048, 2112, 3072, 3136] {
-            // SAFETY: only a prefetch hint; the address is not accessed.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line).cast()) };
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (from, len);
 }
 
 /// Number of chains of the index: one for two pages, to save memory.
@@ -244,7 +228,7 @@ impl Frames {
         for segment in bio.segments() {
             let piece = segment.slice(0, (offset + len - at) as u32);
             // SAFETY: nothing else accesses the frame's memory: it was closed, not pinned and with no device when the
-            // store lent it for this copy, and while it is lent nobody opens or lends it; tasks that hold it by then
+            // store lent it for this copy, and while it is lent no other lane opens or lends it; tasks that hold it by then
             // only wait. The bio is with the cache
             // between its submission and its completion, so its memory is valid for reads, and it is not the
             // cache's.

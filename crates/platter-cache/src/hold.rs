@@ -5,7 +5,7 @@
 //! ended if no other frame becomes free for some time.
 
 use super::engine::Engine;
-use super::frames::Held;
+use super::holds::HoldId;
 use super::task::Task;
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
@@ -15,63 +15,6 @@ const LONGEST: Span = Span::from_millis(100);
 
 /// Holds that are checked in one turn.
 const LOOKS: usize = 256;
-
-struct Hold {
-    held: Held,
-    /// Since when another task has needed the frame.
-    needed: Option<Time>,
-}
-
-/// Identifies a hold, even after it has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct HoldId {
-    index: u32,
-    generation: u32,
-}
-
-/// All holds: at most one per task.
-#[derive(Default)]
-pub(super) struct Holds {
-    list: Vec<(u32, Option<Hold>)>,
-    free: Vec<u32>,
-    /// Where the next check begins.
-    hand: usize,
-    /// When the next hold may be ended.
-    due: Option<Time>,
-}
-
-impl Holds {
-    fn add(&mut self, held: Held) -> HoldId {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.list.push((0, None));
-            self.list.len() as u32 - 1
-        });
-        let (generation, hold) = &mut self.list[index as usize];
-        *hold = Some(Hold { held, needed: None });
-        HoldId { index, generation: *generation }
-    }
-
-    fn take(&mut self, id: HoldId) -> Option<Held> {
-        let (generation, hold) = self.list.get_mut(id.index as usize)?;
-        if *generation != id.generation {
-            return None;
-        }
-        let hold = hold.take()?;
-        *generation = generation.wrapping_add(1);
-        self.free.push(id.index);
-        Some(hold.held)
-    }
-
-    fn frame(&self, id: HoldId) -> Option<u32> {
-        let (generation, hold) = self.list.get(id.index as usize)?;
-        hold.as_ref().filter(|_| *generation == id.generation).map(|hold| hold.held.frame())
-    }
-
-    /// When a hold may be ended for a task that needs its frame.
-    pub(super) fn wakeup(&self) -> Option<Time> {
-        self.due
-    }
-}
 
 impl Engine {
     /// Holds the frame into which a page is read for the task, so that the page is still there when the task

@@ -1,7 +1,7 @@
 //! Work that threads leave for the next one that takes a lock, so that they need not take it themselves.
 //!
-//! What is left may be what others wait for. The holder of the lock says before it releases it whether they do, and
-//! looks into the inbox after that; who leaves something asks after that. So one of the two sees the other:
+//! What is left may be what tasks wait for. The holder of the lock says before it releases it whether any do, and then
+//! looks into the inbox; a thread that leaves an entry asks after that. So one of the two sees the other:
 //! `tests/interleavings` checks it.
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
@@ -10,7 +10,7 @@ pub(super) struct Inbox<T> {
     list: Mutex<Vec<T>>,
     /// Its length, to be read without the lock.
     count: AtomicU64,
-    /// 1: somebody waits for what may be left.
+    /// 1: a task waits for what may be left.
     urgent: AtomicU64,
 }
 
@@ -21,12 +21,12 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Whether somebody waits for what may be left.
+    /// Whether a task waits for what may be left.
     pub(super) fn is_urgent(&self) -> bool {
         self.urgent.load(Ordering::SeqCst) != 0
     }
 
-    /// Leaves an entry. Returns whether the caller has to take the lock, because somebody waits.
+    /// Leaves an entry. Returns whether the caller has to take the lock, because a task waits.
     pub(super) fn put(&self, entry: T) -> bool {
         {
             let mut list = lock(&self.list);
@@ -45,7 +45,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Says whether somebody waits, before the lock is released. Returns whether there are entries to take first.
+    /// Says whether a task waits, before the lock is released. Returns whether there are entries to take first.
     pub(super) fn set_urgent(&self, urgent: bool) -> bool {
         self.urgent.store(u64::from(urgent), Ordering::SeqCst);
         urgent && self.count.load(Ordering::SeqCst) > 0

@@ -76,6 +76,9 @@ pub(super) struct Pass {
     context: Context,
     ioprio: IoPrio,
     deadline: Option<Time>,
+    /// Data was being copied into pages when it began. They are dirty when nothing of its range is busy any more, after the
+    /// search for such pages may have passed them.
+    looks_again: bool,
     state: PassState,
 }
 
@@ -173,7 +176,8 @@ impl Engine {
         let first = pages.start;
         let ticket = self.pages.reserved.reserve(pages, busy)?;
         let (lane, state) = (Some(lane), PassState::Clear(first));
-        let pass = Pass { ticket, lane, op, range, context, ioprio, deadline, state };
+        let looks_again = self.ios.copying > 0;
+        let pass = Pass { ticket, lane, op, range, context, ioprio, deadline, looks_again, state };
         self.jobs.passes.push(pass);
         self.jobs.can_go_on = true;
         Ok(ticket)
@@ -299,13 +303,14 @@ impl Engine {
                             self.set_pass(at, PassState::Flush(page, Flushing::default()));
                         }
                         Obstacle::None => {
-                            // Pages that are being copied to will be dirty.
-                            let is_sure = self.ios.copying == 0;
-                            let next = if is_sure { range.end.div_ceil(PAGE) } else { range.start / PAGE };
-                            self.set_pass(at, PassState::Clear(next));
+                            self.set_pass(at, PassState::Clear(range.end.div_ceil(PAGE)));
                             let reserved = self.pages.reserved.get(ticket);
                             if reserved.is_some_and(|reserved| reserved.busy > 0) {
                                 return;
+                            }
+                            if std::mem::take(&mut self.jobs.passes[at].looks_again) {
+                                self.set_pass(at, PassState::Clear(range.start / PAGE));
+                                continue;
                             }
                             return self.send_pass(at);
                         }

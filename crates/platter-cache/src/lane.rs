@@ -1,10 +1,13 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
-use super::early;
 use super::engine::Engine;
+use super::frames::FRAME;
+use super::ios::Ios;
+use super::late::Late;
 use super::populate;
 use super::task::{Spare, Task, Wait};
+use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
@@ -131,7 +134,7 @@ impl LaneTasks for Tasks {
     }
 
     fn finish_unlocked(&mut self, base: &mut LaneBase<Shared>) -> bool {
-        !self.fresh && early::end_read(&mut self.tasks, base)
+        !self.fresh && end_read(&mut self.tasks, base)
     }
 
     /// Copies the pieces that tasks have taken, without the lock.
@@ -215,4 +218,36 @@ impl LaneTasks for Tasks {
         engine.lanes.leave(base.number);
         base.host.leave(now, &mut engine);
     }
+}
+
+/// Ends the only read of a lane without the lock, if that is possible: its own I/O has come back, and no other task waits for
+/// it. Returns whether the read has ended.
+fn end_read(tasks: &mut [Task], base: &mut LaneBase<Shared>) -> bool {
+    let ([task], [came], 1) = (tasks, &base.came[..], base.own_out) else { return false };
+    let Some(key) = task.early.key.filter(|&key| !task.over && task.wait == Wait::Io(key)) else {
+        return false;
+    };
+    let inbox = &base.host.late;
+    if came.token() != Ios::token(key) || came.status().is_err() || inbox.is_urgent() {
+        return false;
+    }
+    let pages = task.at / PAGE..task.end.div_ceil(PAGE);
+    for &frame in &task.early.frames {
+        let offset = (task.at % PAGE) as usize;
+        let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
+        base.host.frames.copy_filled(frame, offset, &mut task.bio, len);
+        task.at += len as u64;
+    }
+    (task.wait, task.over) = (Wait::None, true);
+    let Some(bio) = base.came.pop() else { return false };
+    base.own_out -= 1;
+    let late = Late { bio, hold: task.hold.take(), handle: task.ask.handle, call: task.call, pages };
+    task.early.reset();
+    if inbox.put(late)
+        && let Ok(mut engine) = base.host.engine()
+    {
+        engine.enter();
+        base.host.leave(base.host.now(), &mut engine);
+    }
+    true
 }

@@ -19,9 +19,9 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+mod blocks;
 mod device;
 mod dirty;
-mod early;
 mod engine;
 mod extents;
 mod fill;
@@ -31,11 +31,13 @@ mod frame;
 mod frames;
 mod handles;
 mod hold;
+mod holds;
 mod inbox;
 mod inflow;
 mod ios;
 mod jobs;
 mod lane;
+mod late;
 #[allow(unsafe_code)]
 mod memory;
 mod pages;

@@ -1,11 +1,13 @@
 //! Reads, page by page as in the kernels' `do_generic_file_read`, so that each readahead policy is called as
 //! it was designed for.
 
+use super::blocks::blocks;
 use super::engine::Engine;
 use super::fill::View;
 use super::frames::FRAME;
-use super::ios::Failure;
-use super::pages::{AHEAD, FILLING, HELD, MARKED, blocks};
+use super::ios::{Failure, IoKey};
+use super::late::Late;
+use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Readahead, Window};
 use platter_block::fault::{Fault, Kind};
@@ -180,6 +182,77 @@ impl Engine {
         self.pages.expose(frame);
         if self.handles.at(handle).is_some_and(|handle| handle.once) {
             self.pages.cool(frame);
+        }
+    }
+
+    /// Notes the frames of a task that waits for the I/O `key` at `page`, if it gets everything from there, through its own
+    /// lane.
+    pub(super) fn prepare_early_end(&mut self, task: &mut Task, page: u64, key: IoKey) {
+        task.early.reset();
+        let io = &self.ios.get(key).state;
+        let whole = io.own == Some(task.ask.lane) && !task.barrier && task.sole == 0;
+        let Some(&first) = io.frames.first().filter(|_| whole) else { return };
+        let before = page.checked_sub(self.pages.store.page(first));
+        let Some(from) = before.and_then(|pages| usize::try_from(pages).ok()) else { return };
+        let count = (task.end.div_ceil(PAGE) - page) as usize;
+        let Some(frames) = io.frames.get(from..).and_then(|frames| frames.get(..count)) else { return };
+        // The policy is told of a marked page, and the handle's counters of one that was read ahead.
+        if frames.iter().any(|&frame| self.pages.info(frame).is(AHEAD | MARKED)) {
+            return;
+        }
+        task.early.frames.extend_from_slice(frames);
+        task.early.key = Some(key);
+    }
+
+    /// Processes reads that have ended early, as many as one turn allows.
+    pub(super) fn take_lates(&mut self) {
+        let mut taken = std::mem::take(&mut self.lates.taken);
+        self.lates.inbox.take(&mut taken);
+        while !self.is_spent()
+            && let Some(late) = taken.pop()
+        {
+            self.end_late(late);
+        }
+        self.lates.taken = taken;
+    }
+
+    /// As `take_lates`, between two turns.
+    pub(super) fn catch_up(&mut self) {
+        self.work = self.lates.work;
+        self.events = false;
+        self.take_lates();
+        self.lates.work = self.work;
+        self.lates.any |= self.events;
+    }
+
+    fn end_late(&mut self, late: Late) {
+        // Only write-backs need the time.
+        self.came_back(Time(0), late.bio);
+        self.release_hold(late.hold);
+        let first = late.pages.start;
+        let once = self.handles.at(late.handle).is_some_and(|handle| handle.once);
+        for page in late.pages {
+            if page > first {
+                self.handles.count(late.handle, |counters| counters.hits += 1);
+            }
+            if let Some(frame) = self.pages.store.find(page) {
+                self.pages.store.frames().touch(frame);
+                if once {
+                    self.pages.cool(frame);
+                }
+            }
+        }
+        let mut call = late.call;
+        if let Some(policy) = self.handles.at(late.handle).and_then(|handle| handle.policy.as_mut()) {
+            policy.end(&mut call);
+        }
+    }
+
+    /// Says whether others wait for what reads that end early leave, and takes what they have left until now.
+    pub(super) fn publish_urgency(&mut self) {
+        let waits = self.ios.awaited > 0 || !self.room.is_empty() || !self.wanted.is_empty();
+        if self.lates.inbox.set_urgent(waits || !self.jobs.is_empty()) {
+            self.take_lates();
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The state that the lanes and handles of a cache share.
 
-use super::early::Late;
 use super::engine::Engine;
 use super::frames::Frames;
 use super::inbox::Inbox;
+use super::late::Late;
 use super::task::{Spare, Task};
 use super::tuning::Tuning;
 use crate::sync::{Mutex, lock_unbroken};

@@ -1,11 +1,11 @@
 //! A bio in a cache: its remaining work, and what it waits for.
 
-use super::early::Early;
 use super::engine::{Ask, Engine};
 use super::frames::Held;
-use super::hold::HoldId;
+use super::holds::HoldId;
 use super::inflow::Inflow;
 use super::ios::IoKey;
+use super::late::Early;
 use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};

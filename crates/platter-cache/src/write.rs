@@ -1,10 +1,12 @@
 //! Writes: into the cache and, if requested, at once to the disk.
 
+use super::blocks::blocks;
 use super::engine::Engine;
-use super::frames::FRAME;
-use super::ios::{Failure, IoKey};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED, blocks};
-use super::task::{Phase, Step, Task};
+use super::frames::{FRAME, Loan, NONE};
+use super::inflow::Part;
+use super::ios::{Failure, IoKey, IoKind};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED};
+use super::task::{Phase, Step, Task, Wait};
 use crate::readahead::PAGE;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::Fault;
@@ -15,6 +17,9 @@ pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 
 /// The cost of copying a page, in pages that are only looked up.
 const COPY: u32 = 4;
+
+/// Writes of at least this many bytes are copied without the lock.
+const LARGE: u64 = 4 * PAGE;
 
 /// What a write must wait for.
 enum Obstacle {
@@ -157,5 +162,60 @@ impl Engine {
             }
             None => Err((fault, pos)),
         }
+    }
+
+    /// Whether the data of a write is copied without the lock.
+    pub(super) fn is_copied_outside(task: &Task) -> bool {
+        task.size >= LARGE
+    }
+
+    /// Plans to copy the next `len` bytes of a write to a writable frame: to these blocks of its page.
+    pub(super) fn plan_copy(
+        &mut self,
+        task: &mut Task,
+        frame: u32,
+        (offset, len): (usize, usize),
+        blocks: u8,
+    ) {
+        let ios = &mut self.ios;
+        let key = *task.inflow.key.get_or_insert_with(|| ios.begin(IoKind::Copy));
+        ios.get(key).state.frames.push(frame);
+        self.pages.store.begin_copy(frame);
+        let info = self.pages.info_mut(frame);
+        info.flags |= FILLING;
+        (info.io, info.filling) = (key.index(), blocks);
+        let was_clean = info.dirty == 0;
+        self.pages.dirty.pending += u32::from(was_clean);
+        task.inflow.parts.push(Part { frame, offset: offset as u32, len: len as u32, was_clean });
+    }
+
+    /// Lets the lane copy what was planned, and the task continue in the next turn.
+    pub(super) fn park_for_copy(&mut self, task: &mut Task) -> Step {
+        task.wait = task.inflow.key.map_or(Wait::Turn, Wait::Io);
+        Ok(false)
+    }
+
+    /// Marks the pages whose data has been copied as written.
+    pub(super) fn copied(&mut self, now: Time, task: &mut Task) {
+        let Some(key) = task.inflow.key else { return };
+        (self.events, self.progress) = (true, true);
+        self.jobs.can_go_on |= !self.jobs.is_empty();
+        for part in &task.inflow.parts {
+            let pages = &mut self.pages;
+            pages.store.give_back(part.frame, Loan::Fill);
+            pages.reserved.ended(pages.store.page(part.frame));
+            pages.dirty.pending -= u32::from(part.was_clean);
+            let info = pages.info_mut(part.frame);
+            info.flags &= !FILLING;
+            info.io = NONE;
+            let blocks = std::mem::take(&mut info.filling);
+            pages.wrote(part.frame, blocks, now);
+            pages.expose(part.frame);
+        }
+        task.inflow.reset();
+        let mut waiters = std::mem::take(&mut self.ios.get(key).waiters);
+        waiters.drain(..).for_each(|number| self.lanes.tell(number, None));
+        self.ios.get(key).waiters = waiters;
+        self.ios.end(key);
     }
 }

@@ -1,9 +1,10 @@
 //! Writes back dirty pages in batches, in order of position, each run of pages as one bio.
 
+use super::blocks::runs;
 use super::engine::Engine;
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
-use super::pages::{FAILED, WRITING, runs};
+use super::pages::{FAILED, WRITING};
 use crate::readahead::PAGE;
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};

@@ -42,7 +42,7 @@ impl Shared {
     }
 }
 
-/// Whoever waits for an entry gets it without another turn of its own.
+/// A thread that waits for an entry gets it without another turn of its own.
 #[test]
 fn what_is_waited_for_does_not_stay() {
     let mut model = loom::model::Builder::new();

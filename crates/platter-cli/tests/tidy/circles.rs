@@ -18,12 +18,11 @@ const CIRCLES: &[(&[&str], &str)] = &[
         &[
             "crates/platter-cache/src/engine.rs",
             "crates/platter-cache/src/handles.rs",
-            "crates/platter-cache/src/hold.rs",
             "crates/platter-cache/src/jobs.rs",
             "crates/platter-cache/src/task.rs",
             "crates/platter-cache/src/writeback.rs",
         ],
-        "the engine holds the handles, holds and jobs, whose steps are methods of the engine because each may evict, read or write any page",
+        "the engine holds the handles and jobs, whose steps are methods of the engine because each may evict, read or write any page",
     ),
     (
         &[
