@@ -64,3 +64,10 @@ fn what_failed_before_the_device_was_flushed_is_not_durable() {
     let trouble = Trouble { timeouts: true, errors: true, cuts: true };
     assert_eq!(Life::new((6 << 32) + 1137, trouble).run(), Ok(()));
 }
+
+/// A life in which a discard looks for dirty pages while data is being copied into one of them, and writes back another
+/// one before it goes to the device.
+#[test]
+fn what_is_being_copied_when_a_discard_begins_is_not_dropped() {
+    assert_eq!(Life::new((1 << 32) + 28_441, Trouble::default()).run(), Ok(()));
+}
