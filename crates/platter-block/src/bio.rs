@@ -167,7 +167,7 @@ impl Bio {
     /// Takes the owner out if it is a `T`, and removes the segments over its memory.
     pub(crate) fn take_owner<T: Send + 'static>(&mut self) -> Option<T> {
         let owner = self.0.owner.take()?;
-        self.0.list.clear();
+        self.0.list.clear_segments();
         Some(owner)
     }
 

@@ -1,10 +1,12 @@
 //! Buffers that move into a bio and come back with its result.
 
 use crate::bio::{Bio, Op};
-use crate::fault::Fault;
+use crate::command::{Command, Transfer};
+use crate::fault::{Fault, Kind, Stage};
 use crate::owner::Owner;
 use crate::segment::{RegionId, Segment};
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// Memory that a bio can own.
@@ -80,6 +82,58 @@ impl Bio {
     /// For [`Op::Read`] the buffer's segments must be valid for writes.
     pub unsafe fn reset_with<B: IoBuf>(&mut self, op: Op, pos: u64, buffer: B) -> Result<(), Fault> {
         self.set_transfer(op, pos, buffer)
+    }
+
+    /// A command, with all of `buffer` as its data; `()` for a command without. The command may be shared with the
+    /// submitter; its outcome is stored in it, so it must not be submitted again before the bio has completed.
+    ///
+    /// ```
+    /// use platter_block::bio::Bio;
+    /// use platter_block::command::{Command, CommandSet, Reach, Transfer};
+    /// let inquiry = Command::new(CommandSet::Scsi, &[0x12, 0, 0, 0, 96, 0])?
+    ///     .with_transfer(Transfer::FromDevice)
+    ///     .with_reach(Reach::Nothing);
+    /// let bio = Bio::with_command(inquiry, vec![0u8; 96])?;
+    /// assert_eq!((bio.len(), bio.changes()), (96, false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The buffer has more parts than a bio can have segments, or the command has a direction and the buffer no bytes, or the
+    /// other way round ([`Kind::BadSegments`](crate::fault::Kind::BadSegments)).
+    pub fn with_command<B: IoBufMut>(command: impl Into<Arc<Command>>, buffer: B) -> Result<Bio, Fault> {
+        let mut bio = Bio::flush();
+        bio.reset_command(command, buffer)?;
+        Ok(bio)
+    }
+
+    /// Resets the bio to a command with `buffer` as its data, as [`Bio::with_command`].
+    ///
+    /// # Errors
+    /// As for [`Bio::with_command`].
+    pub fn reset_command<B: IoBufMut>(
+        &mut self,
+        command: impl Into<Arc<Command>>,
+        buffer: B,
+    ) -> Result<(), Fault> {
+        self.set_command_transfer(command.into(), buffer)
+    }
+
+    /// Turns the bio into one for `command`, with the bio's segments and owner as its data.
+    ///
+    /// # Safety
+    /// If the command transfers data from the device, the segments must be valid for writes.
+    pub unsafe fn attach_command(&mut self, command: Arc<Command>) {
+        self.set_command(command);
+    }
+
+    fn set_command_transfer<B: IoBuf>(&mut self, command: Arc<Command>, buffer: B) -> Result<(), Fault> {
+        if (command.transfer() == Transfer::None) != (buffer.byte_len() == 0) {
+            return Err(Fault::new(Kind::BadSegments, Stage::Handle));
+        }
+        self.set_transfer(Op::Read, 0, buffer)?;
+        self.set_command(command);
+        Ok(())
     }
 
     fn set_transfer<B: IoBuf>(&mut self, op: Op, pos: u64, mut buffer: B) -> Result<(), Fault> {
@@ -189,6 +243,9 @@ unsafe impl IoBuf for () {
         Ok(())
     }
 }
+
+// SAFETY: there is no memory.
+unsafe impl IoBufMut for () {}
 
 /// Several buffers as one vectored transfer.
 // SAFETY: each element keeps the contract, and the elements' memory does not move with the vector.

@@ -69,6 +69,10 @@ counters! {
     bytes_written,
     /// Bytes copied through bounce buffers.
     bytes_bounced,
+    /// Commands whose data the device transferred from or to the submitter's memory.
+    commands_mapped,
+    /// Commands whose data was copied through bounce buffers.
+    commands_copied,
     /// Flushes sent to the device.
     flushes,
     /// Flush requests that shared a flush with another.

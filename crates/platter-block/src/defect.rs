@@ -92,6 +92,10 @@ defects! {
     GuestWritesVolatile "guest-writes-volatile" "a guest's write without a write cache is answered before it is durable"
     /// Requests of a virtual machine are not recorded in the region of requests in flight.
     InFlightForgotten "in-flight-forgotten" "requests that a killed server had taken from a guest are never answered"
+    /// Nothing is concluded from the end of an iSCSI session about writes that were not flushed.
+    IscsiLossForgotten "iscsi-loss-forgotten" "a flush says that data is durable which an iSCSI target may have lost"
+    /// A new iSCSI session does not take the place of the one that ended.
+    IscsiOldSessionLives "iscsi-old-session-lives" "a write of an iSCSI session that ended lands over newer data of the next one"
     /// A barrier of a layer waits without a limit for lanes that are not run, and all later I/O waits behind it.
     LayerBarrierNeverFails "layer-barrier-never-fails" "a barrier of a layer waits without end for a lane that is not run"
     /// A copy between the devices below a layer ends half-way and counts as whole.

@@ -1,6 +1,7 @@
 //! The interface of a queue to a disk: a driver is the disk's side of a channel.
 
 use crate::bio::{Bio, IoPrio, Op};
+use crate::command::Command;
 use crate::defect::{self, Defect};
 pub use crate::features::Features;
 use crate::limits::Limits;
@@ -98,6 +99,17 @@ impl Started<'_> {
 
     fn find_piece(&self) -> Option<Segment> {
         self.chain.single_segment().filter(|segment| self.limits.is_one_piece(segment))
+    }
+
+    /// The command; `None` for every other operation. Position and length are then those of the command's data, see
+    /// [`Command::reach`] for the range. A driver that completes the request with a result that is not negative has
+    /// [stored the outcome](Command::set_outcome) before.
+    pub fn command(&self) -> Option<&Arc<Command>> {
+        match &self.chain {
+            _ if self.op != Op::Command => None,
+            Chain::One(bio) | Chain::Run(bio, _) => bio.command(),
+            Chain::Linked(linked) => linked.single()?.command(),
+        }
     }
 
     /// Whether the request is an ordered tag. Only set where [`Features::ordered_tags`] is.

@@ -1,5 +1,7 @@
 //! What a disk can do besides reading and writing.
 
+use crate::command::CommandSets;
+
 /// Capabilities of a disk besides reading and writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -20,6 +22,8 @@ pub struct Features {
     /// Whether a request is valid depends on nothing but the disk's geometry, so submitters may prepare requests before
     /// they take the lock of the queue that they share.
     pub prebuild: bool,
+    /// The sets of commands that the disk carries out as they are ([`Op::Command`](crate::bio::Op::Command)).
+    pub commands: CommandSets,
 }
 
 crate::setters! {
@@ -29,11 +33,18 @@ crate::setters! {
         read_only, with_read_only: bool;
         ordered_tags, with_ordered_tags: bool;
         prebuild, with_prebuild: bool;
+        commands, with_commands: CommandSets;
     }
 }
 
 impl Features {
     /// No capabilities: the default.
-    pub const NONE: Features =
-        Features { write_cache: false, fua: false, read_only: false, ordered_tags: false, prebuild: false };
+    pub const NONE: Features = Features {
+        write_cache: false,
+        fua: false,
+        read_only: false,
+        ordered_tags: false,
+        prebuild: false,
+        commands: CommandSets::NONE,
+    };
 }

@@ -19,6 +19,7 @@ pub mod buf;
 pub mod build;
 pub mod capability;
 mod cell;
+pub mod command;
 pub mod counters;
 pub mod defect;
 #[allow(unsafe_code)]

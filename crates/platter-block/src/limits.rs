@@ -189,6 +189,10 @@ impl Limits {
     /// Most bytes that one request of `op` may carry if it starts at `pos`: at least one logical block.
     #[inline]
     pub fn max_bytes_at(&self, op: Op, pos: u64) -> u64 {
+        if op == Op::Command {
+            // Its data is not a range of the device.
+            return u64::from(self.max_transfer);
+        }
         let most = if op.has_data() { u64::from(self.max_transfer) } else { self.max_discard };
         let most = if self.chunk == 0 { most } else { most.min(self.chunk - pos % self.chunk) };
         most.max(u64::from(self.logical_block))

@@ -18,22 +18,24 @@ pub enum Op {
     Discard,
     /// A range reads as zeroes afterwards.
     WriteZeroes,
+    /// A [command](crate::command::Command) of the disk's own set, carried out as it is.
+    Command,
 }
 
 impl Op {
     /// All operations, in the order of their numbers.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes];
+    pub const ALL: [Op; 6] = [Op::Read, Op::Write, Op::Flush, Op::Discard, Op::WriteZeroes, Op::Command];
 
-    /// Whether the operation transfers data.
+    /// Whether the operation may transfer data.
     #[inline]
     pub const fn has_data(self) -> bool {
-        matches!(self, Op::Read | Op::Write)
+        matches!(self, Op::Read | Op::Write | Op::Command)
     }
 
-    /// Whether the operation changes the device.
+    /// Whether the operation changes the device. A command may; [`Bio::changes`](crate::bio::Bio::changes) knows.
     #[inline]
     pub const fn changes(self) -> bool {
-        matches!(self, Op::Write | Op::Discard | Op::WriteZeroes)
+        matches!(self, Op::Write | Op::Discard | Op::WriteZeroes | Op::Command)
     }
 }
 
@@ -45,6 +47,7 @@ impl fmt::Display for Op {
             Op::Flush => "flush",
             Op::Discard => "discard",
             Op::WriteZeroes => "write-zeroes",
+            Op::Command => "command",
         })
     }
 }

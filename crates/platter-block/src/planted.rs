@@ -69,6 +69,10 @@ planted! {
     NbdErrorLength "nbd-error-length" "the message of an NBD error may be longer than its chunk"
     /// The length of a name in a list of NBD exports is not compared with that of the reply.
     NbdNameLength "nbd-name-length" "the name of a listed NBD export may be longer than its reply"
+    /// The number of ranges of an NVMe Dataset Management command is not compared with its data.
+    NvmeRanges "nvme-ranges" "a command may state more ranges than its data has"
+    /// A list of NVMe namespace identification descriptors goes on behind its end.
+    NvmeDescriptors "nvme-descriptors" "a list of descriptors goes on behind the one that ends it"
     /// The lengths of reads in a trace are not checked.
     ReadLength "read-length" "a read may have any length, none too"
     /// The sequence number of an array record may have the largest possible value.

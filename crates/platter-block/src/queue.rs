@@ -8,7 +8,7 @@
 //! behind a barrier, for a range in doubt) wait in a list inside the queue. Every bio with a deadline leaves the
 //! queue by its deadline, whatever it waits for.
 
-use crate::bio::{Bio, Flags};
+use crate::bio::{Bio, Flags, Op};
 use crate::time::Span;
 use alloc::vec::Vec;
 
@@ -103,6 +103,31 @@ const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST);
 
 /// Bios that a queue keeps for splits and flushes.
 const SPARE_BIOS: usize = 256;
+
+/// Whether a request of `len` bytes has been carried out. A command is, however much of its data it has transferred.
+#[inline]
+fn is_full(op: Op, len: u64, result: i64) -> bool {
+    match op {
+        Op::Read | Op::Write => result == len as i64,
+        Op::Command => result >= 0 && result <= len as i64,
+        Op::Flush | Op::Discard | Op::WriteZeroes => result >= 0,
+    }
+}
+
+/// Whether a bio is a command that goes before everything that has not started.
+#[inline]
+fn is_at_head(bio: &Bio) -> bool {
+    bio.op() == Op::Command && bio.command().is_some_and(|command| command.is_at_head())
+}
+
+/// Completes the bio of a request that has been carried out.
+#[inline]
+fn finish_full(bio: &mut Bio, result: i64) {
+    match bio.op() {
+        Op::Command => bio.finish_command(result as u64),
+        _ => bio.finish(),
+    }
+}
 
 /// Moves all of `from` to the end of `out`; if `out` is empty, by swapping the vectors.
 #[inline]

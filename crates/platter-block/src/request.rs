@@ -398,6 +398,11 @@ impl Table {
         all
     }
 
+    /// Whether any bio of a request satisfies a condition.
+    pub(crate) fn any_bio(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
+        !self.all_bios(index, |bio| !condition(bio))
+    }
+
     /// The elevator was removed: completions are no longer reported to it.
     pub(crate) fn forget_choices(&mut self) {
         self.requests.iter_mut().for_each(|r| r.chosen = false);

@@ -1,5 +1,6 @@
 //! The cache as a device.
 
+use super::ahead::Prefault;
 use super::engine::{Ask, Engine};
 use super::handles::Handles;
 use super::lane::Tasks;
@@ -13,6 +14,7 @@ use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::capability::{Cached, Managed, Worker};
+use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -42,7 +44,12 @@ impl Cache {
         settings.check(&below.name(), &geometry).map_err(wrong)?;
         let count = (settings.size / PAGE) as u32;
         let rules = tuning::rules(settings, count);
-        let pages = PageTable::new(count, geometry.size, rules)
+        // The time of a simulated device does not pass while a thread works.
+        let prefault = match (settings.prefault, below.clock()) {
+            (Prefault::Ahead, Some(_)) => Prefault::Off,
+            (prefault, _) => prefault,
+        };
+        let pages = PageTable::new(count, geometry.size, rules, prefault)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
         let optimal = match geometry.limits.optimal_io {
             0 => UNKNOWN_OPTIMUM,
@@ -59,7 +66,8 @@ impl Cache {
         let (every_page, exclusive) = handles.manners();
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
-        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion);
+        let late = Arc::default();
+        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion, &late);
         let limits = geometry
             .limits
             .with_memory_align(1)
@@ -72,11 +80,13 @@ impl Cache {
             .with_atomic_write(0);
         // A power cut loses dirty pages that no flush has covered.
         let write_cache = geometry.features.write_cache || settings.write == Write::Back;
-        let features = geometry.features.with_write_cache(write_cache).with_fua(true);
+        let features =
+            geometry.features.with_write_cache(write_cache).with_fua(true).with_commands(CommandSets::NONE);
         Ok(Cache(Arc::new(Shared {
             engine: Mutex::new(engine),
             tuning: Mutex::new(Tuning::new(settings)),
             frames,
+            late,
             gate: Arc::default(),
             geometry: geometry.with_limits(limits).with_features(features),
             simulated: below.clock().is_some(),

@@ -8,9 +8,11 @@
 //! The lock is held only for a short time: the work of one turn is counted in pages ([`Engine::is_spent`]),
 //! and the rest is done when the lock is taken again.
 
+use super::early::{Late, Lates};
 use super::frames::{Loan, NONE};
 use super::handles::Handles;
 use super::hold::Holds;
+use super::inbox::Inbox;
 use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
@@ -24,6 +26,7 @@ use platter_block::time::{Span, Time};
 use platter_stack::kit::{Lanes, Line, Outlook, Turns};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Pages handled in one turn before the lock is released. One I/O or one window of readahead may exceed it.
 pub(super) const SPENT: u32 = 256;
@@ -54,6 +57,8 @@ pub(super) struct Totals {
     /// none.
     pub(super) turns: u64,
     pub(super) vain: u64,
+    /// How often the lock was taken, for whatever reason.
+    pub(super) locks: u64,
     /// Pages handled in total, and most in one turn.
     pub(super) work: u64,
     pub(super) longest: u32,
@@ -88,6 +93,8 @@ pub(super) struct Engine {
     pub(super) turns: u64,
     pub(super) holds: Holds,
     pub(super) jobs: Jobs,
+    /// Reads that have ended without the lock.
+    pub(super) lates: Lates,
     /// Bios that have come back and were not processed yet.
     came: Vec<Bio>,
     /// Completed I/Os whose memory the device still has, and the number of their frames.
@@ -114,6 +121,7 @@ impl Engine {
         handles: Handles,
         limits: Limits,
         congestion: u32,
+        late: &Arc<Inbox<Late>>,
     ) -> Engine {
         Engine {
             ios: Ios::new(pages.store.frames()),
@@ -134,6 +142,7 @@ impl Engine {
             turns: 0,
             holds: Holds::default(),
             jobs: Jobs::default(),
+            lates: Lates::new(late),
             came: Vec::new(),
             away: Vec::new(),
             frames_away: 0,
@@ -154,10 +163,7 @@ impl Engine {
 
     /// Registers a lane to be kicked when an I/O completes.
     pub(super) fn wait_for(&mut self, number: u32, key: IoKey) {
-        let waiters = &mut self.ios.get(key).waiters;
-        if !waiters.contains(&number) {
-            waiters.push(number);
-        }
+        self.ios.wait_for(number, key);
     }
 
     /// The failure of an I/O that a lane waited for.
@@ -212,7 +218,7 @@ impl Engine {
 
     /// Whether bios have come back that were not processed yet.
     pub(super) fn is_behind(&self) -> bool {
-        !self.came.is_empty()
+        !self.came.is_empty() || self.lates.is_behind()
     }
 
     /// Processes a bio of the cache that came back on any lane.
@@ -478,12 +484,15 @@ impl Turns for Engine {
     }
 
     fn enter(&mut self) {
-        (self.work, self.events, self.progress) = (0, false, false);
+        let (work, any) = self.lates.begin_turn();
+        (self.work, self.events, self.progress) = (work, any, any);
+        self.take_lates();
     }
 
     fn leave(&mut self, now: Time) {
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
+        self.publish_urgency();
         self.grant(now);
         self.pass_handles_on(now);
         if self.shared_out > 0 {

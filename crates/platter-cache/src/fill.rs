@@ -119,7 +119,9 @@ impl Engine {
             true => self.ios.get(key).deadline = ask.deadline,
             false => self.ios.set_ahead(key),
         }
-        self.send_read(ask, key, bio, sync, ask.own && demanded);
+        let own = ask.own && demanded;
+        self.ios.get(key).state.own = own.then_some(ask.lane);
+        self.send_read(ask, key, bio, sync, own);
     }
 
     fn send_read(&mut self, ask: &Ask, key: IoKey, mut bio: Bio, sync: bool, own: bool) {

@@ -18,19 +18,16 @@ const PINS: u32 = (1 << 24) - 1;
 /// leaks its references.
 pub(super) const MOST_PINS: u32 = 1 << 23;
 
+/// At first it is closed, has no page, and is in no chain.
+#[derive(Default)]
 pub(super) struct Frame {
     pub(super) page: AtomicU64,
     word: AtomicU32,
-    /// The next frame in the chain of the index.
+    /// The link to the next frame in the chain of the index.
     pub(super) next: AtomicU32,
 }
 
 impl Frame {
-    /// A closed frame without a page; `next` links its chain.
-    pub(super) fn new(next: u32) -> Frame {
-        Frame { page: AtomicU64::new(u64::MAX), word: AtomicU32::new(0), next: AtomicU32::new(next) }
-    }
-
     /// Pins the frame if it is ready and holds the page. A frame that is not ready is never pinned, so that
     /// every pin is that of a reader.
     #[inline]

@@ -7,13 +7,16 @@
 //! chains change. It then finds nothing and tries again under the lock. It never takes one page for another,
 //! because it compares the page's number after pinning.
 
+use super::ahead::{Ahead, Prefault};
 use super::frame::{FILLING, Frame, WRITING};
+use super::memory::{Mapping, Table, Zeroed};
 use super::tally::Tally;
 use crate::readahead::PAGE;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::segment::{RegionId, Segment};
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
@@ -32,13 +35,14 @@ const MAX_USES: u16 = 3;
 
 /// The frames, as readers see them.
 pub(super) struct Frames {
-    memory: NonNull<u8>,
-    bytes: usize,
-    frames: Box<[Frame]>,
+    memory: Mapping,
+    frames: Table<Frame>,
     /// Uses since replacement last read the count (low byte), and the tick of the last counted use (high
     /// byte).
-    uses: Box<[AtomicU16]>,
-    heads: Box<[AtomicU32]>,
+    uses: Table<AtomicU16>,
+    /// The first link of each chain.
+    heads: Table<AtomicU32>,
+    pub(super) ahead: Ahead,
     /// Advances as pages come in. Uses within one tick count once: reading a page in pieces is not frequent
     /// use.
     tick: AtomicU8,
@@ -56,18 +60,18 @@ unsafe impl Send for Frames {}
 // SAFETY: as above.
 unsafe impl Sync for Frames {}
 
-/// Zeroed memory that is allocated on first use, in large pages where the system supports them, so that an
-/// access in a large cache does not cost a page table walk.
-fn map(bytes: usize) -> Option<NonNull<u8>> {
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping at an address that the system chooses.
-    let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }.ok()?;
-    if bytes >= LARGE_PAGES {
-        // SAFETY: the mapping just made; the advice changes no contents. A system without large pages refuses it.
-        let _ = unsafe { madvise(memory, bytes, Advice::LinuxHugepage) };
-    }
-    NonNull::new(memory.cast())
+// SAFETY: a frame is made of integers; all zero, it is closed and has no page.
+unsafe impl Zeroed for Frame {}
+
+/// A link to a frame in a chain: 0 at its end.
+fn link(frame: u32) -> u32 {
+    frame.wrapping_add(1)
+}
+
+/// The frame that a link names, or [`NONE`].
+#[inline]
+fn linked(link: u32) -> u32 {
+    link.wrapping_sub(1)
 }
 
 /// Prefetches four places of the page at once for reads of a whole page: memory access then does not wait for
@@ -86,31 +90,44 @@ fn prefetch(from: *const u8, len: usize) {
     let _ = (from, len);
 }
 
-/// From this size on memory may be in large pages.
-const LARGE_PAGES: usize = 2 << 20;
-
-/// Number of chains of the index: one for two to four pages, to save memory.
+/// Number of chains of the index: one for two pages, to save memory.
 fn heads_of(count: usize) -> usize {
-    (count / 2).next_power_of_two()
+    (count / 2).max(1)
 }
 
 impl Frames {
     /// Allocates `count` frames. Fails with the number of bytes that could not be allocated.
-    fn new(count: u32) -> Result<Frames, usize> {
+    fn new(count: u32, prefault: Prefault) -> Result<Frames, usize> {
         let bytes = (count as usize).saturating_mul(FRAME);
-        let memory = map(bytes).ok_or(bytes)?;
-        let heads = heads_of(count as usize);
+        let mut memory = Mapping::new(bytes).ok_or(bytes)?;
+        if prefault == Prefault::Open {
+            memory.populate_all().map_err(|_| bytes)?;
+        }
+        let overhead = Frames::overhead(count as usize);
         Ok(Frames {
             memory,
-            bytes,
-            frames: (0..count).map(|_| Frame::new(NONE)).collect(),
-            uses: (0..count).map(|_| AtomicU16::new(0)).collect(),
-            heads: (0..heads).map(|_| AtomicU32::new(NONE)).collect(),
+            frames: Table::new(count as usize).ok_or(overhead)?,
+            uses: Table::new(count as usize).ok_or(overhead)?,
+            heads: Table::new(heads_of(count as usize)).ok_or(overhead)?,
+            ahead: Ahead::new(count, prefault),
             tick: AtomicU8::new(0),
             hits: Tally::default(),
             copying: AtomicU32::new(0),
             starved: AtomicBool::new(false),
         })
+    }
+
+    /// The number of frames.
+    pub(super) fn count(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    /// Has the system give the memory of some frames now.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the kernel cannot do this.
+    pub(super) fn populate(&self, frames: Range<u32>) -> Result<(), rustix::io::Errno> {
+        self.memory.populate(frames.start as usize * FRAME..frames.end as usize * FRAME)
     }
 
     /// This module's share of the bytes of metadata that the cache keeps for `count` pages.
@@ -122,25 +139,25 @@ impl Frames {
     fn head(&self, page: u64) -> &AtomicU32 {
         // Fibonacci hashing: adjacent pages go to distant chains.
         let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.heads[hash as usize & (self.heads.len() - 1)]
+        &self.heads[((hash * self.heads.len() as u64) >> 32) as usize]
     }
 
     #[inline]
     fn address(&self, frame: u32) -> *mut u8 {
         debug_assert!((frame as usize) < self.frames.len());
-        self.memory.as_ptr().wrapping_add(frame as usize * FRAME)
+        self.memory.start().as_ptr().wrapping_add(frame as usize * FRAME)
     }
 
     /// Pins the frame of a page if the page may be read.
     #[inline]
     pub(super) fn pin(&self, page: u64) -> Option<u32> {
-        let mut at = self.head(page).load(Ordering::Acquire);
+        let mut at = linked(self.head(page).load(Ordering::Acquire));
         for _ in 0..MAX_STEPS {
             let frame = self.frames.get(at as usize)?;
             if frame.page.load(Ordering::Relaxed) == page {
                 return frame.pin_if_ready(page).then_some(at);
             }
-            at = frame.next.load(Ordering::Acquire);
+            at = linked(frame.next.load(Ordering::Acquire));
         }
         None
     }
@@ -196,7 +213,7 @@ impl Frames {
     #[inline]
     pub(super) fn data(&self, frame: u32) -> NonNull<u8> {
         // The address lies inside an allocation, so it is not null.
-        NonNull::new(self.address(frame)).unwrap_or(self.memory)
+        NonNull::new(self.address(frame)).unwrap_or(self.memory.start())
     }
 
     /// Copies as much of the rest of a bio's range as is in memory to the bio, and marks it as done.
@@ -219,6 +236,18 @@ impl Frames {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// Copies from a frame that an I/O has filled to the next `len` bytes of the reading bio of the same lane, and lets
+    /// readers pin it. The engine has not taken the completion of the I/O yet: until it does, only the lane that has it
+    /// may do this.
+    pub(super) fn copy_filled(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
+        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
+        let state = &self.frames[frame as usize];
+        assert!(state.word() & FILLING != 0, "a frame was to be read that no device has filled");
+        self.copy_to(frame, offset, bio, len);
+        state.give_back(FILLING);
+        state.open();
+    }
+
     /// Whether lanes hold frames for copying, which they release without the lock. If so, [`was_starved`]
     /// tells one of them that a task waits.
     pub(super) fn is_copied_from(&self) -> bool {
@@ -234,7 +263,7 @@ impl Frames {
 
     /// Stops all reads without the lock: the engine is broken.
     pub(super) fn shut(&self) {
-        for frame in &self.frames {
+        for frame in &*self.frames {
             frame.close();
         }
     }
@@ -257,14 +286,6 @@ impl Frames {
             }
         }
         bio.advance(len as u64);
-    }
-}
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        // SAFETY: mapped with this length in `new`; every holder of a pin and every bio over a frame has a
-        // share of `self`.
-        let _ = unsafe { rustix::mm::munmap(self.memory.as_ptr().cast(), self.bytes) };
     }
 }
 
@@ -339,8 +360,8 @@ impl Store {
     ///
     /// # Errors
     /// The number of bytes that could not be allocated.
-    pub(super) fn new(count: u32) -> Result<Store, usize> {
-        Ok(Store(Arc::new(Frames::new(count)?)))
+    pub(super) fn new(count: u32, prefault: Prefault) -> Result<Store, usize> {
+        Ok(Store(Arc::new(Frames::new(count, prefault)?)))
     }
 
     /// The part that readers use.
@@ -350,7 +371,7 @@ impl Store {
 
     /// The number of frames.
     pub(super) fn count(&self) -> u32 {
-        self.0.frames.len() as u32
+        self.0.count()
     }
 
     fn frame(&self, frame: u32) -> &Frame {
@@ -359,13 +380,13 @@ impl Store {
 
     /// The frame of a page, ready or not.
     pub(super) fn find(&self, page: u64) -> Option<u32> {
-        let mut at = self.0.head(page).load(Ordering::Relaxed);
+        let mut at = linked(self.0.head(page).load(Ordering::Relaxed));
         while at != NONE {
             let frame = self.frame(at);
             if frame.page.load(Ordering::Relaxed) == page {
                 return Some(at);
             }
-            at = frame.next.load(Ordering::Relaxed);
+            at = linked(frame.next.load(Ordering::Relaxed));
         }
         None
     }
@@ -380,7 +401,7 @@ impl Store {
         let head = self.0.head(page);
         self.frame(frame).page.store(page, Ordering::Relaxed);
         self.frame(frame).next.store(head.load(Ordering::Relaxed), Ordering::Release);
-        head.store(frame, Ordering::Release);
+        head.store(link(frame), Ordering::Release);
         let tick = u16::from(self.0.tick.load(Ordering::Relaxed));
         self.0.uses[frame as usize].store(tick << 8, Ordering::Relaxed);
     }
@@ -389,15 +410,15 @@ impl Store {
     pub(super) fn remove(&mut self, frame: u32) {
         self.close(frame);
         let after = self.frame(frame).next.load(Ordering::Relaxed);
-        let mut link = self.0.head(self.page(frame));
+        let mut cell = self.0.head(self.page(frame));
         loop {
-            let at = link.load(Ordering::Relaxed);
+            let at = linked(cell.load(Ordering::Relaxed));
             if at == frame {
-                link.store(after, Ordering::Release);
+                cell.store(after, Ordering::Release);
                 return;
             }
             let Some(next) = self.0.frames.get(at as usize) else { return };
-            link = &next.next;
+            cell = &next.next;
         }
     }
 
@@ -555,7 +576,7 @@ mod tests {
 
     #[test]
     fn pins_end_before_their_count_runs_over() {
-        let mut store = Store::new(16).unwrap();
+        let mut store = Store::new(16, Prefault::Off).unwrap();
         store.insert(0, 5);
         store.open(0);
         // As if a program leaked its references.

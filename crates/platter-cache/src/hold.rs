@@ -89,7 +89,12 @@ impl Engine {
 
     /// Ends the hold of a task that has its page or no longer wants it.
     pub(super) fn end_hold(&mut self, task: &mut Task) {
-        if let Some(held) = task.hold.take().and_then(|id| self.holds.take(id)) {
+        self.release_hold(task.hold.take());
+    }
+
+    /// Ends a hold if it has not ended yet.
+    pub(super) fn release_hold(&mut self, hold: Option<HoldId>) {
+        if let Some(held) = hold.and_then(|id| self.holds.take(id)) {
             let frame = held.frame();
             self.pages.store.unhold(held);
             self.pages.usable(frame);

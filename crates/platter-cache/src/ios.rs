@@ -36,6 +36,10 @@ pub(super) enum IoKind {
 /// What an I/O is for. It has several bios if the missing parts of a page are not contiguous.
 pub(super) struct PageIo {
     pub(super) kind: IoKind,
+    /// It is one bio on the own lane of the lane with this number, whose read may end without the engine.
+    pub(super) own: Option<u32>,
+    /// Another lane waits for it, too.
+    pub(super) awaited: bool,
     /// In the order of their pages, which are consecutive.
     pub(super) frames: Vec<u32>,
     /// The share of the frames that its bios have.
@@ -51,17 +55,28 @@ pub(super) struct Ios {
     /// Those that write back, and those that read ahead.
     pub(super) writing: u32,
     pub(super) ahead: u32,
+    /// Those on own lanes that other lanes wait for.
+    pub(super) awaited: u32,
 }
 
 impl Ios {
     pub(super) fn new(frames: &Arc<Frames>) -> Ios {
-        Ios { frames: Arc::clone(frames), table: IoTable::default(), out: 0, writing: 0, ahead: 0 }
+        Ios {
+            frames: Arc::clone(frames),
+            table: IoTable::default(),
+            out: 0,
+            writing: 0,
+            ahead: 0,
+            awaited: 0,
+        }
     }
 
     /// Begins an I/O without bios.
     pub(super) fn begin(&mut self, kind: IoKind) -> IoKey {
         let frames = &self.frames;
-        let key = self.table.begin(|| PageIo { kind, frames: Vec::new(), lent: Lent::of(frames) });
+        let lent = || Lent::of(frames);
+        let key =
+            self.table.begin(|| PageIo { kind, own: None, awaited: false, frames: Vec::new(), lent: lent() });
         self.table.get(key).state.kind = kind;
         self.count(kind, 1);
         key
@@ -81,6 +96,25 @@ impl Ios {
     pub(super) fn set_ahead(&mut self, key: IoKey) {
         self.get(key).state.kind = IoKind::Ahead;
         self.ahead += 1;
+    }
+
+    /// Registers a lane to be told when an I/O completes.
+    pub(super) fn wait_for(&mut self, number: u32, key: IoKey) {
+        let io = self.table.get(key);
+        if !io.waiters.contains(&number) {
+            io.waiters.push(number);
+        }
+        if io.state.own.is_some_and(|own| own != number) && !io.state.awaited {
+            io.state.awaited = true;
+            self.awaited += 1;
+        }
+    }
+
+    /// All bios of an I/O have come back.
+    fn has_ended(&mut self, key: IoKey) {
+        let state = &mut self.table.get(key).state;
+        self.awaited -= u32::from(std::mem::take(&mut state.awaited));
+        state.own = None;
     }
 
     /// A bio to use.
@@ -135,7 +169,9 @@ impl Ios {
 
     /// Records that a bio has come back. Returns the I/O if this was its last bio.
     pub(super) fn came_back(&mut self, bio: Bio) -> Option<IoKey> {
-        self.table.came_back(bio)
+        let key = self.table.came_back(bio)?;
+        self.has_ended(key);
+        Some(key)
     }
 
     /// Whether the device has returned all memory of an I/O.

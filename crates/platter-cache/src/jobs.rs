@@ -38,7 +38,7 @@ impl Scan {
     /// The next frame, after at most `looks` steps, and the number of steps taken. `Err`: the end was
     /// reached.
     fn next(&mut self, table: &PageTable, looks: u32) -> Result<(Option<u32>, u32), u32> {
-        let end = if self.by_frame { u64::from(table.store.count()) } else { self.pages.end };
+        let end = if self.by_frame { u64::from(table.used()) } else { self.pages.end };
         for taken in 0..looks {
             if self.at >= end {
                 return Err(taken);

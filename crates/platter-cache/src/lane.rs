@@ -1,7 +1,9 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
+use super::early;
 use super::engine::Engine;
+use super::populate;
 use super::task::{Spare, Task, Wait};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -125,9 +127,16 @@ impl LaneTasks for Tasks {
         to_own > 0 || self.fresh
     }
 
+    fn finish_unlocked(&mut self, base: &mut LaneBase<Shared>) -> bool {
+        !self.fresh && early::end_read(&mut self.tasks, base)
+    }
+
     /// Copies the pieces that tasks have taken, without the lock.
     fn after_turn(&mut self, base: &LaneBase<Shared>) {
         let frames = &base.host.frames;
+        if frames.ahead.is_short(frames.count()) {
+            populate::ask(frames);
+        }
         let mut any = false;
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
             any = true;

@@ -18,8 +18,10 @@
 
 #![deny(unsafe_code)]
 
+mod ahead;
 mod device;
 mod dirty;
+mod early;
 mod engine;
 mod extents;
 mod fill;
@@ -29,11 +31,15 @@ mod frame;
 mod frames;
 mod handles;
 mod hold;
+mod inbox;
 mod ios;
 mod jobs;
 mod lane;
+#[allow(unsafe_code)]
+mod memory;
 mod pages;
 mod places;
+mod populate;
 mod ranges;
 mod read;
 pub mod readahead;
@@ -49,6 +55,8 @@ mod task;
 mod tuning;
 mod write;
 mod writeback;
+
+pub use ahead::Prefault;
 
 use device::Cache;
 use platter_block::backend::Backend;
@@ -108,6 +116,12 @@ pub const TYPE: LayerType = LayerType {
             (0, 1 << 31),
             "a flush of a range writes back all dirty pages if there are at most this many",
         ),
+        Param::word(
+            "prefault",
+            &["off", "ahead", "open"],
+            1,
+            "memory for pages is populated on first use, ahead of use in the background, or at opening",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -124,7 +138,7 @@ pub const TYPE: LayerType = LayerType {
                     let what = format!("there is no readahead policy number {}", number(1));
                     LayerError::Param(ParamError(what))
                 })?,
-                values: values.get(10..).unwrap_or_default().to_vec(),
+                values: values.get(11..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },
                 background: number(4) as u32,
@@ -133,6 +147,11 @@ pub const TYPE: LayerType = LayerType {
                 interval: millis(7),
                 congestion: number(8) as u32,
                 gather: number(9) as u32,
+                prefault: match values[10] {
+                    0 => Prefault::Off,
+                    1 => Prefault::Ahead,
+                    _ => Prefault::Open,
+                },
             },
         )
     },
@@ -174,6 +193,8 @@ pub struct Settings {
     /// A flush of a range (a file) writes back all dirty pages of the device if there are at most this many:
     /// flushes of other ranges that follow then find nothing left to write.
     pub gather: u32,
+    /// When the memory for pages is populated. A cache over a simulated device does not populate it ahead.
+    pub prefault: Prefault,
 }
 
 impl Default for Settings {
@@ -190,6 +211,7 @@ impl Default for Settings {
             interval: Span::from_secs(5),
             congestion: 112,
             gather: 1024,
+            prefault: Prefault::Ahead,
         }
     }
 }

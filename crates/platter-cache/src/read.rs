@@ -102,6 +102,9 @@ impl Engine {
             self.count_miss(task);
             self.hold_for(task, frame);
             let key = self.io_of(frame);
+            if !every {
+                self.prepare_early_end(task, page, key);
+            }
             return Ok(Some(self.park(task, key)));
         }
         if needed & !info.valid != 0 {

@@ -1,7 +1,9 @@
 //! The state that the lanes and handles of a cache share.
 
+use super::early::Late;
 use super::engine::Engine;
 use super::frames::Frames;
+use super::inbox::Inbox;
 use super::task::{Spare, Task};
 use super::tuning::Tuning;
 use crate::sync::{Mutex, lock_unbroken};
@@ -24,6 +26,8 @@ pub(super) struct Shared {
     /// Taken before the engine.
     pub(super) tuning: Mutex<Tuning>,
     pub(super) frames: Arc<Frames>,
+    /// Reads that have ended without the engine.
+    pub(super) late: Arc<Inbox<Late>>,
     pub(super) gate: Arc<BarrierGate>,
     pub(super) below: Arc<dyn Backend>,
     pub(super) reports: Reports,
@@ -68,7 +72,9 @@ impl Host for Shared {
     type Engine = Engine;
 
     fn engine(&self) -> Result<EngineLock<'_, Engine>, Fault> {
-        if let Some(engine) = lock_unbroken(&self.engine) {
+        if let Some(mut engine) = lock_unbroken(&self.engine) {
+            engine.totals.locks += 1;
+            engine.catch_up();
             return Ok(EngineLock::new(engine));
         }
         if !self.broken.swap(true, Ordering::SeqCst) {

@@ -57,6 +57,7 @@ fn items(engine: &Engine) -> Vec<Item> {
         count_of("write-back errors", totals.write_errors, "since the cache was opened"),
         count_of("cache turns", totals.turns, "times that tasks of lanes were run"),
         count_of("cache turns without progress", totals.vain, "of these, times that nothing could be done"),
+        count_of("cache locks", totals.locks, "times that the lock was taken, for whatever reason"),
         count_of("pages handled", totals.work, "work done under the lock, in pages"),
         count_of(
             "most pages handled in one turn",

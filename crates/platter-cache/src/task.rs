@@ -1,5 +1,6 @@
 //! A bio in a cache: its remaining work, and what it waits for.
 
+use super::early::Early;
 use super::engine::{Ask, Engine};
 use super::frames::Held;
 use super::hold::HoldId;
@@ -117,6 +118,7 @@ pub(super) struct Piece {
 pub(super) struct Spare {
     pub(super) flushing: Flushing,
     pub(super) pieces: Vec<Piece>,
+    pub(super) early: Early,
 }
 
 /// A bio in the cache.
@@ -148,6 +150,7 @@ pub(super) struct Task {
     pub(super) pieces: Vec<Piece>,
     /// The hold on the page that it waits for.
     pub(super) hold: Option<HoldId>,
+    pub(super) early: Early,
     // Flushes only.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
@@ -203,6 +206,7 @@ impl Task {
             end: bio.end(),
             pieces: spare.pieces,
             hold: None,
+            early: spare.early,
             flushing: spare.flushing,
             start,
             size,
@@ -216,7 +220,8 @@ impl Task {
     /// Returns the parts that can be reused.
     pub(super) fn into_parts(mut self) -> (Bio, Spare) {
         self.flushing.reset();
-        (self.bio, Spare { flushing: self.flushing, pieces: self.pieces })
+        self.early.reset();
+        (self.bio, Spare { flushing: self.flushing, pieces: self.pieces, early: self.early })
     }
 
     /// Whether the task can continue.
@@ -282,7 +287,8 @@ impl Engine {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),
                 (Phase::Data, Op::Write) => self.write(now, task, through),
                 (Phase::Data, Op::Flush) => self.flush(task, fault),
-                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task),
+                // The kit refuses commands before they become tasks.
+                (Phase::Data, Op::Discard | Op::WriteZeroes | Op::Command) => self.pass_on(task),
                 (Phase::Before, _) => self.flush_before(task, fault),
                 (Phase::After, _) => self.flush_after(task, fault, through),
                 (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),

@@ -5,9 +5,13 @@ use super::{Settings, TYPE};
 use platter_block::params::{self, Param, ParamError};
 use platter_block::time::Span;
 
-/// The first of them in the table of parameters; the others follow.
+/// Their place in the table of parameters.
 const FIRST: usize = 4;
 const COUNT: usize = 6;
+
+fn tunable() -> &'static [Param] {
+    &TYPE.params[FIRST..FIRST + COUNT]
+}
 
 /// Their values, in the units of the table.
 #[derive(Clone, Copy)]
@@ -28,7 +32,7 @@ impl Tuning {
 
     /// The parameters with their values.
     pub(super) fn params(&self) -> Vec<(Param, i64)> {
-        TYPE.params[FIRST..].iter().copied().zip(self.0).collect()
+        tunable().iter().copied().zip(self.0).collect()
     }
 
     /// Sets a value, and applies it to a cache of this many pages: to its rules of write-back, and to the number of readahead
@@ -43,7 +47,7 @@ impl Tuning {
         rules: &mut WriteBack,
         congestion: &mut u32,
     ) -> Result<(), ParamError> {
-        let at = params::check("a cache that is open", &TYPE.params[FIRST..], name, value)?;
+        let at = params::check("a cache that is open", tunable(), name, value)?;
         let mut new = *self;
         new.0[at] = value;
         let [background, dirty, ..] = new.0;

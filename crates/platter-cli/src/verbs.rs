@@ -4,6 +4,7 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod bench;
+mod bench_cd;
 mod bench_chunked;
 mod bench_dm;
 mod bench_dsw;
@@ -17,10 +18,15 @@ mod check;
 mod completions;
 mod copy;
 mod ctl;
+mod decoded;
+mod hex;
 mod info;
+#[cfg(feature = "iscsi")]
+mod iscsi;
 mod list;
 mod man;
 mod map;
+mod nvme;
 mod raid;
 mod readahead;
 mod repro;
@@ -45,10 +51,17 @@ pub(crate) enum Verb {
     Ctl(ctl::Ctl),
     /// Show the properties and settings of a device, and those of the kernel
     Info(info::Info),
+    /// Look for iSCSI targets and their disks
+    #[cfg(feature = "iscsi")]
+    #[command(subcommand)]
+    Iscsi(iscsi::Iscsi),
     /// List names: elevators, readahead policies, drivers, layers, devices, workloads
     List(list::List),
     /// Show which ranges of a device hold data, and which are holes
     Map(map::Map),
+    /// Send NVMe commands to devices; decode commands, completions, identify data and log pages
+    #[command(subcommand)]
+    Nvme(nvme::Nvme),
     /// Create, examine and wipe self-describing arrays
     #[command(subcommand)]
     Raid(raid::Raid),
@@ -85,8 +98,11 @@ impl Verb {
             Verb::Copy(copy) => copy.run(context),
             Verb::Ctl(ctl) => ctl.run(context),
             Verb::Info(info) => info.run(context),
+            #[cfg(feature = "iscsi")]
+            Verb::Iscsi(iscsi) => iscsi.run(context),
             Verb::List(list) => list.run(context),
             Verb::Map(map) => map.run(context),
+            Verb::Nvme(nvme) => nvme.run(context),
             Verb::Raid(raid) => raid.run(context),
             Verb::Readahead(readahead) => readahead.run(context),
             Verb::Serve(serve) => serve.run(context),

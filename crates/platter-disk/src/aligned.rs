@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Bio;
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
 use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
@@ -36,7 +36,7 @@ impl Aligned {
             // SAFETY: the range lies inside this allocation (checked), the segment's memory is valid while the lane
             // has the bio, and the two cannot overlap, because this allocation is exclusively owned.
             unsafe {
-                if bio.op() == Op::Read {
+                if bio.is_from_device() {
                     std::ptr::copy_nonoverlapping(place, segment.addr(), piece);
                 } else {
                     std::ptr::copy_nonoverlapping(segment.addr(), place, piece);

@@ -11,7 +11,7 @@ use crate::aligned::Aligned;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::IoBuf;
 use platter_block::defect::{self, Defect};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::limits::Limits;
 
 /// Smallest alignment of the memory: a page, which the kernel handles best.
@@ -33,6 +33,20 @@ unsafe impl IoBuf for StandIn {
         let len = self.byte_len();
         // SAFETY: the memory goes into the bio's owner next to the segments.
         unsafe { self.memory.add_to(bio, len) }
+    }
+}
+
+/// Completes a transfer that was carried out over copied memory.
+fn finish(original: &mut Bio, memory: &Aligned, status: Status) {
+    let bytes = original.len();
+    match status {
+        Ok(()) => {
+            if original.op() == Op::Read {
+                memory.exchange(original, 0, bytes as usize);
+            }
+            original.advance(bytes);
+        }
+        Err(fault) => original.fail(fault),
     }
 }
 
@@ -70,7 +84,7 @@ impl Bouncer {
         };
         let mut memory = self.memory.swap_remove(at);
         self.kept -= memory.len();
-        if op == Op::Read && !defect::is_on(Defect::CopiesShowOthers) {
+        if op != Op::Write && !defect::is_on(Defect::CopiesShowOthers) {
             memory.zero(len);
         }
         Some(memory)
@@ -91,18 +105,23 @@ impl Bouncer {
             original.fail(Fault::new(Kind::NoMemory, Stage::Queue));
             return Err(original);
         };
-        if original.op() == Op::Write {
+        if original.is_to_device() {
             memory.exchange(&original, 0, len);
         }
         let (op, pos, flags, deadline) =
             (original.op(), original.pos(), original.flags(), original.deadline());
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
         let (maker, handle) = (original.maker(), original.handle());
+        let command = original.command().cloned();
         let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
         // SAFETY: the aligned memory is exclusively ours and writable.
         if unsafe { bio.reset_with(op, pos, StandIn { original, memory }) }.is_err() {
             // The memory is one segment, or a few if it has gigabytes.
             unreachable!("bounce memory fits a bio");
+        }
+        if let Some(command) = command {
+            // SAFETY: as above.
+            unsafe { bio.attach_command(command) };
         }
         bio.add_flags(flags);
         bio.set_token(token);
@@ -118,18 +137,18 @@ impl Bouncer {
     /// Replaces a completed bio that was wrapped with its original, with data and status, and returns the number of bytes
     /// copied. Leaves other bios unchanged.
     pub(crate) fn unwrap(&mut self, bio: &mut Bio) -> Option<u64> {
-        let status = bio.status();
+        let (status, done) = (bio.status(), bio.done());
         let StandIn { mut original, memory } = bio.take_buffer::<StandIn>()?;
         self.out -= 1;
         let bytes = original.len();
-        match status {
-            Ok(()) => {
-                if original.op() == Op::Read {
-                    memory.exchange(&original, 0, bytes as usize);
-                }
-                original.advance(bytes);
+        if original.op() == Op::Command {
+            // Also where the device reports an error, which may concern only a part of the data.
+            if original.is_from_device() {
+                memory.exchange(&original, 0, bytes as usize);
             }
-            Err(fault) => original.fail(fault),
+            original.answered(done, status);
+        } else {
+            finish(&mut original, &memory, status);
         }
         self.keep(memory);
         let used = std::mem::replace(bio, original);

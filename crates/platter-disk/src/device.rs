@@ -431,6 +431,8 @@ impl Device {
             | Kind::NoSpace
             | Kind::InDoubt
             | Kind::TimedOut
+            | Kind::ReadOnly
+            | Kind::Unsupported
             | Kind::Broken => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),
         };

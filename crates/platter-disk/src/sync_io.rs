@@ -21,12 +21,14 @@ use platter_block::limits::Limits;
 use platter_block::segment::RegionId;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod commands;
 mod copied;
 mod edges;
 mod lane;
 mod operations;
 mod options;
 
+pub use commands::CommandData;
 use copied::Copied;
 use edges::Edges;
 pub(crate) use lane::SyncLane;

@@ -79,7 +79,7 @@ const fn domain_of(op: Op) -> usize {
         Op::Read => READ,
         Op::Write => WRITE,
         Op::Discard => DISCARD,
-        Op::Flush | Op::WriteZeroes => OTHER,
+        Op::Flush | Op::WriteZeroes | Op::Command => OTHER,
     }
 }
 

@@ -15,6 +15,8 @@ mod nbd_answer;
 mod nbd_handshake;
 mod nbd_reply;
 mod nbd_request;
+mod nvme_command;
+mod nvme_data;
 mod partition;
 mod read_trace;
 mod record;
@@ -60,6 +62,8 @@ pub static ALL: &[Target] = &[
     iscsi_session::TARGET,
     scsi_command::TARGET,
     scsi_data::TARGET,
+    nvme_command::TARGET,
+    nvme_data::TARGET,
 ];
 
 /// The format of a name.

@@ -72,4 +72,6 @@ formats! {
     logins_of_iscsi "iscsi-login"
     commands_of_scsi "scsi-command"
     data_of_scsi_devices "scsi-data"
+    commands_of_nvme "nvme-command"
+    data_of_nvme_controllers "nvme-data"
 }

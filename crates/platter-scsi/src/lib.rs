@@ -23,12 +23,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub use platter_protocol::{layout, structure};
+
 pub mod cdb;
 pub mod effect;
 pub mod filter;
-pub mod layout;
 pub mod page;
 pub mod sense;
-pub mod structure;
 pub mod target;
 pub mod unit;

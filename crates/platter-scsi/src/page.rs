@@ -5,7 +5,7 @@ mod log;
 pub use log::*;
 
 use crate::layout::{bits, bytes_to_end, flag, number, text, text_to_end};
-use crate::structure::{Items, Structure, number_at};
+use crate::structure::{Items, Structure, number_at, to_end};
 
 /// Standard INQUIRY data (SPC-4, INQUIRY command).
 pub static INQUIRY: Structure = Structure {
@@ -78,7 +78,7 @@ pub static LUNS: Structure = Structure {
     standard: "SPC-4",
     fields: &[number("LUN LIST LENGTH", 0, 4)],
     length: |bytes| 8 + number_at(bytes, 0, 4),
-    items: Some(Items { start: |_| 8, each: |_| &LUN }),
+    items: Some(Items { start: |_| 8, end: to_end, each: |_| &LUN }),
 };
 
 /// An entry of REPORT LUNS.
@@ -103,7 +103,7 @@ pub static MODE_PARAMETERS_10: Structure = Structure {
         number("BLOCK DESCRIPTOR LENGTH", 6, 2),
     ],
     length: |bytes| 2 + number_at(bytes, 0, 2),
-    items: Some(Items { start: |bytes| 8 + number_at(bytes, 6, 2), each: mode_page }),
+    items: Some(Items { start: |bytes| 8 + number_at(bytes, 6, 2), end: to_end, each: mode_page }),
 };
 
 /// The layout of the mode page that bytes begin with. Those that are not known, and subpages, have the header and bytes.
@@ -252,7 +252,7 @@ page!(
     "Supported VPD Pages VPD page",
     "SPC-4",
     [],
-    Some(Items { start: |_| 4, each: |_| &PAGE_CODE })
+    Some(Items { start: |_| 4, end: to_end, each: |_| &PAGE_CODE })
 );
 
 /// An entry of Supported VPD Pages.
@@ -279,7 +279,7 @@ page!(
     "Device Identification VPD page",
     "SPC-4",
     [],
-    Some(Items { start: |_| 4, each: designator })
+    Some(Items { start: |_| 4, end: to_end, each: designator })
 );
 
 /// A designation descriptor is text if its code set is ASCII (2) or UTF-8 (3).

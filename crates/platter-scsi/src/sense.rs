@@ -7,7 +7,7 @@ pub use failure::Failure;
 pub use words::words;
 
 use crate::layout::{bits, bytes_to_end, flag, number};
-use crate::structure::{Decoded, Items, Structure, number_at};
+use crate::structure::{Decoded, Items, Structure, number_at, to_end};
 use core::fmt;
 
 /// What kind of failure it was: the sense key.
@@ -98,7 +98,7 @@ pub static DESCRIPTOR: Structure = Structure {
         number("ADDITIONAL SENSE LENGTH", 7, 1),
     ],
     length: |bytes| 8 + number_at(bytes, 7, 1),
-    items: Some(Items { start: |_| 8, each: descriptor }),
+    items: Some(Items { start: |_| 8, end: to_end, each: descriptor }),
 };
 
 /// The layout of the descriptor that bytes begin with.

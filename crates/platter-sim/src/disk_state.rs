@@ -350,7 +350,7 @@ impl DiskState {
             match command.op {
                 Op::Write => medium.write(command.sector, data),
                 Op::Discard | Op::WriteZeroes => medium.zero(command.sector, command.sectors.into()),
-                Op::Read | Op::Flush => {}
+                Op::Read | Op::Flush | Op::Command => {}
             }
         }
         let result = if command.op.has_data() { i64::from(command.sectors) * 512 } else { 0 };

@@ -5,7 +5,7 @@
 //! the device below keeps their order, and completions that are held back keep it.
 
 use crate::LayerType;
-use crate::filter::{Filter, Filtered, only};
+use crate::filter::{CommandRule, Filter, Filtered, only};
 use crate::random::Random;
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
@@ -64,6 +64,10 @@ struct Late {
 }
 
 impl Filter for Late {
+    fn commands(&self) -> CommandRule {
+        CommandRule::All
+    }
+
     fn keeps_places(&self) -> bool {
         true
     }
@@ -76,7 +80,7 @@ impl Filter for Late {
         let least = match bio.op() {
             Op::Read => self.delays.read,
             Op::Flush => self.delays.flush,
-            Op::Write | Op::Discard | Op::WriteZeroes => self.delays.write,
+            Op::Write | Op::Discard | Op::WriteZeroes | Op::Command => self.delays.write,
         };
         let jitter = match self.delays.jitter {
             Span::ZERO => 0,

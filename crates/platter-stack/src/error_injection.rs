@@ -1,6 +1,6 @@
 //! `error`: a device that fails I/Os as configured.
 
-use crate::filter::{Filter, Filtered, only};
+use crate::filter::{CommandRule, Filter, Filtered, only};
 use crate::random::Random;
 use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
@@ -11,7 +11,7 @@ use platter_block::time::Time;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Values of `op=`.
-const OPS: &[&str] = &["any", "read", "write", "flush", "discard", "write-zeroes"];
+const OPS: &[&str] = &["any", "read", "write", "flush", "discard", "write-zeroes", "command"];
 
 /// The unit of `chance`: failures per million I/Os.
 const MILLION: i64 = 1_000_000;
@@ -50,6 +50,7 @@ pub(crate) const TYPE: LayerType = LayerType {
                 Some(Op::Flush),
                 Some(Op::Discard),
                 Some(Op::WriteZeroes),
+                Some(Op::Command),
             ]
             .get(values[0] as usize)
             .copied()
@@ -116,13 +117,18 @@ struct Failing {
 }
 
 impl Filter for Failing {
+    fn commands(&self) -> CommandRule {
+        CommandRule::All
+    }
+
     fn keeps_places(&self) -> bool {
         true
     }
 
     fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
         let plan = &self.plan;
-        let touches = bio.op() == Op::Flush || (bio.pos() < plan.range.1 && plan.range.0 < bio.end());
+        let (pos, end) = bio.reach();
+        let touches = bio.op() == Op::Flush || (pos < plan.range.1 && plan.range.0 < end);
         if plan.op.is_some_and(|op| op != bio.op()) || !touches {
             return Ok(now);
         }

@@ -36,9 +36,11 @@
 mod device;
 mod dues;
 mod lane;
+mod rule;
 mod shape;
 
 pub use device::{Filtered, build, only};
+pub use rule::CommandRule;
 
 use platter_block::backend::Fact;
 use platter_block::bio::Bio;
@@ -65,6 +67,13 @@ pub trait Filter: Clone + Send + Sync + 'static {
     /// The features of the layer, where the device below has these. With `read_only` the layer refuses changes.
     fn features(&self, below: Features) -> Features {
         below
+    }
+
+    /// Which commands of the device below the layer passes on. The default is none, because a layer that does not know what
+    /// a command does cannot keep its own promises. A layer over a part of a device passes on at most those that concern no
+    /// blocks, whatever this says, because positions in a command are those of the whole device.
+    fn commands(&self) -> CommandRule {
+        CommandRule::None
     }
 
     /// Facts for operators, before those of the device below. Called for each report, so that they may change.

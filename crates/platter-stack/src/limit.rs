@@ -15,7 +15,7 @@
 //! completion is late, and the rate is exact.
 
 use crate::LayerType;
-use crate::filter::{Filter, Filtered, only};
+use crate::filter::{CommandRule, Filter, Filtered, only};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::fault::Fault;
@@ -161,6 +161,10 @@ impl Throttle {
 }
 
 impl Filter for Throttle {
+    fn commands(&self) -> CommandRule {
+        CommandRule::All
+    }
+
     /// Only a bound on the depth makes bios wait before they start.
     fn keeps_places(&self) -> bool {
         self.rate.depth == 0

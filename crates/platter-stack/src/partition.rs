@@ -1,6 +1,6 @@
 //! `partition`: a contiguous part of a device.
 
-use crate::filter::{Filter, Filtered, only};
+use crate::filter::{CommandRule, Filter, Filtered, only};
 use crate::reader::Reader;
 use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
@@ -56,6 +56,10 @@ struct Whole;
 
 impl Filter for Whole {
     const PASSES_IO: bool = true;
+
+    fn commands(&self) -> CommandRule {
+        CommandRule::NoBlocks
+    }
 }
 
 /// The part of `below` from byte `offset`, `length` bytes long or to the end of the device.

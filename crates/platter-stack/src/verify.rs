@@ -13,7 +13,7 @@
 //! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
 use crate::LayerType;
-use crate::filter::{Filter, Filtered, only};
+use crate::filter::{CommandRule, Filter, Filtered, only};
 use known::{Change, Known};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Op};
@@ -77,6 +77,11 @@ impl Task {
 }
 
 impl Filter for Verifier {
+    fn commands(&self) -> CommandRule {
+        // What a command writes has no checksum here.
+        CommandRule::Reads
+    }
+
     fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
         if slot >= self.tasks.len() {
             self.tasks.resize_with(slot + 1, Task::default);
@@ -95,7 +100,7 @@ impl Filter for Verifier {
         match bio.op() {
             Op::Write => task.change = known.begin_write(numbers),
             Op::Discard | Op::WriteZeroes => task.change = known.begin_sweep(numbers),
-            Op::Read | Op::Flush => {}
+            Op::Read | Op::Flush | Op::Command => {}
         }
         task.began = known.tick();
         Ok(now)

@@ -31,17 +31,21 @@
 //! A program can add I/O schedulers, layers and drivers of its own: [`register_elevator`], [`register_layer`] and
 //! [`register_driver`] make them known under their names, which device specs can then contain.
 
+#[cfg(feature = "nvme")]
+pub mod nvme;
 pub mod raid;
 pub mod registry;
 #[cfg(feature = "scsi")]
 pub mod scsi;
 pub mod spec;
+#[cfg(any(feature = "nvme", feature = "scsi"))]
+mod steps;
 
 pub use platter_block as block;
 pub use platter_cache as cache;
 pub use platter_disk as disk;
 pub use platter_elevators as elevators;
-#[cfg(feature = "nbd")]
+#[cfg(any(feature = "iscsi", feature = "nbd"))]
 pub use platter_remote as remote;
 pub use platter_sim as sim;
 pub use platter_stack as stack;

@@ -15,6 +15,8 @@ mod elevators;
 mod error;
 mod extents;
 mod faults;
+#[cfg(feature = "iscsi")]
+mod iscsi;
 mod layer;
 mod memory;
 mod params;

@@ -16,19 +16,14 @@
 
 pub use platter_scsi::{cdb, effect, filter, layout, page, sense, structure, target, unit};
 
-use platter_block::bio::Flags;
-use platter_block::fault::{Error, Kind};
+use crate::steps;
 use platter_block::lane::Bell;
 use platter_disk::device::Device;
-use platter_disk::sync_io::IoOptions;
 use platter_scsi::cdb::{Cdb, TEST_UNIT_READY};
 use platter_scsi::target::{Attribute, News, Nexus, Outcome, Request, Target, TaskId};
-use platter_scsi::unit::{Action, Identity, Response, Step, StepError, Unit};
+use platter_scsi::unit::{Identity, Response, Step, Unit};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-/// Bytes that are read at once when the initiator does not get the data.
-const PIECE: usize = 1 << 20;
 
 /// A device that takes SCSI commands, one after the other on each calling thread.
 ///
@@ -140,10 +135,9 @@ impl LogicalUnit {
     }
 
     fn carry_out(&self, task: TaskId, steps: &[Step], data_out: &[u8]) -> Response {
-        let mut data_in = Vec::new();
-        let mut failed = None;
+        let (mut data_in, mut failed) = (Vec::new(), None);
         for step in steps {
-            if let Err(error) = self.step(step, data_out, &mut data_in) {
+            if let Err(error) = steps::carry_out(&self.device, step, data_out, &mut data_in) {
                 failed = Some((step, error));
                 break;
             }
@@ -156,85 +150,6 @@ impl LogicalUnit {
         };
         Response { data_in, ..response }
     }
-
-    fn step(&self, step: &Step, data_out: &[u8], data_in: &mut Vec<u8>) -> Result<(), StepError> {
-        let (pos, len, device) = (step.pos, step.len, &self.device);
-        let of_device = |result: Result<(), Error>| result.map_err(|error| at_device(step, &error));
-        match step.action {
-            Action::Read { at } => {
-                let from = at as usize;
-                data_in.resize(from + len as usize, 0);
-                match device.read_at(&mut data_in[from..], pos) {
-                    Err(error) if matches!(error.fault.kind, Kind::Io | Kind::Corrupt | Kind::Short) => {
-                        self.read_blocks(step, from, data_in)
-                    }
-                    read => of_device(read),
-                }
-            }
-            Action::Verify => self.in_pieces(step, |_, _| Ok(())),
-            Action::Compare { at } => self.in_pieces(step, |offset, data| {
-                let from = at + offset;
-                let wanted = &data_out[from as usize..];
-                let differs = data.iter().zip(wanted).position(|(is, wanted)| is != wanted);
-                differs.map_or(Ok(()), |n| Err(StepError::Miscompare { at: from + n as u64 }))
-            }),
-            Action::Write { at, fua } => {
-                let flags = if fua { Flags::FUA } else { Flags::NONE };
-                let data = &data_out[at as usize..][..len as usize];
-                of_device(device.write_at_with(data, pos, IoOptions::default().with_flags(flags)))
-            }
-            Action::Fill { block } => self.fill(step, &data_out[..block as usize]),
-            Action::WriteZeroes => of_device(device.write_zeroes(pos, len)),
-            Action::Discard => of_device(device.discard(pos, len)),
-            Action::Flush => of_device(device.flush()),
-        }
-    }
-
-    /// Reads block by block after a read has failed: initiators take the blocks before the one that the sense data names as
-    /// good. Blocks from there on are removed from the data.
-    fn read_blocks(&self, step: &Step, from: usize, data_in: &mut Vec<u8>) -> Result<(), StepError> {
-        let block = self.device.geometry().limits.logical_block as usize;
-        for offset in (0..step.len as usize).step_by(block) {
-            let pos = step.pos + offset as u64;
-            if let Err(error) = self.device.read_at(&mut data_in[from + offset..][..block], pos) {
-                data_in.truncate(from + offset);
-                return Err(StepError::Device { kind: error.fault.kind, pos });
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the range of a step piece by piece; `each` gets the offset in the range and the data.
-    fn in_pieces(
-        &self,
-        step: &Step,
-        each: impl Fn(u64, &[u8]) -> Result<(), StepError>,
-    ) -> Result<(), StepError> {
-        let mut piece = vec![0; PIECE.min(step.len as usize)];
-        for offset in (0..step.len).step_by(PIECE) {
-            let data = &mut piece[..PIECE.min((step.len - offset) as usize)];
-            self.device.read_at(data, step.pos + offset).map_err(|error| at_device(step, &error))?;
-            each(offset, data)?;
-        }
-        Ok(())
-    }
-
-    /// Writes a block again and again.
-    fn fill(&self, step: &Step, block: &[u8]) -> Result<(), StepError> {
-        let at_once = (PIECE / block.len()).max(1).min((step.len / block.len() as u64) as usize);
-        let piece = block.repeat(at_once);
-        for offset in (0..step.len).step_by(piece.len()) {
-            let data = &piece[..piece.len().min((step.len - offset) as usize)];
-            self.device.write_at(data, step.pos + offset).map_err(|error| at_device(step, &error))?;
-        }
-        Ok(())
-    }
-}
-
-/// An error of the device, with its place inside the step.
-fn at_device(step: &Step, error: &Error) -> StepError {
-    let pos = error.offset.clamp(step.pos, step.pos + step.len.saturating_sub(1));
-    StepError::Device { kind: error.fault.kind, pos }
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub(super) fn direction_of(op: Op) -> usize {
     match op {
         Op::Read => 0,
         Op::Discard => 2,
-        Op::Write | Op::Flush | Op::WriteZeroes => 1,
+        Op::Write | Op::Flush | Op::WriteZeroes | Op::Command => 1,
     }
 }
 

@@ -121,6 +121,9 @@ impl Bio {
         (to.done, to.token, to.flags, to.deadline) = (from.done, from.token, from.flags, from.deadline);
         (to.context, to.ioprio, to.handle) = (from.context, from.ioprio, from.handle);
         (to.parent, to.route, to.maker) = (from.parent, from.route, from.maker);
+        if from.op == Op::Command {
+            to.list.set_command(from.list.command().cloned());
+        }
         face
     }
 

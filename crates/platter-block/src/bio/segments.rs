@@ -1,5 +1,7 @@
-//! The segment list of a bio: four segments in place, more in a vector that clones share.
+//! The segment list of a bio: four segments in place, more in a vector that clones share. The command of a bio is kept
+//! beside that vector, because few bios have one, and a bio has no room for another pointer.
 
+use crate::command::Command;
 use crate::segment::Segment;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -9,9 +11,17 @@ pub const MAX_SEGMENTS: usize = 1024;
 
 const INLINE: usize = 4;
 
+/// What does not fit into a bio.
+#[derive(Clone, Default)]
+struct Spill {
+    /// All segments, if there are more than [`INLINE`].
+    segments: Vec<Segment>,
+    command: Option<Arc<Command>>,
+}
+
 pub(crate) struct SegmentList {
     inline: [Segment; INLINE],
-    spill: Option<Arc<Vec<Segment>>>,
+    spill: Option<Arc<Spill>>,
     /// Bytes of the first remaining segment that are done.
     pub(crate) skip: u32,
     count: u16,
@@ -34,17 +44,52 @@ impl SegmentList {
         let count = usize::from(self.count);
         match self.inline.get(..count) {
             Some(inline) => inline,
-            None => self.spill.as_deref().map_or(&[], Vec::as_slice),
+            None => self.spill.as_ref().map_or(&[], |spill| spill.segments.as_slice()),
         }
     }
 
-    /// Empties the list; keeps the vector unless it is shared.
+    /// Empties the list and drops the command; keeps the vector unless it is shared.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
-        if self.spill.as_mut().is_some_and(|spill| Arc::get_mut(spill).is_none()) {
-            self.spill = None;
+        if let Some(spill) = &mut self.spill {
+            match Arc::get_mut(spill) {
+                Some(own) => own.command = None,
+                None => self.spill = None,
+            }
         }
+    }
+
+    /// Empties the list and keeps the command.
+    pub(crate) fn clear_segments(&mut self) {
+        self.count = 0;
+        if self.command().is_none() {
+            self.clear();
+        }
+    }
+
+    #[inline]
+    pub(crate) fn command(&self) -> Option<&Arc<Command>> {
+        self.spill.as_ref()?.command.as_ref()
+    }
+
+    pub(crate) fn set_command(&mut self, command: Option<Arc<Command>>) {
+        match self.spill.as_mut().and_then(Arc::get_mut) {
+            Some(own) => own.command = command,
+            None => self.own_spill().command = command,
+        }
+    }
+
+    /// The spill, copied first if clones use it.
+    fn own_spill(&mut self) -> &mut Spill {
+        let spill = self.spill.get_or_insert_default();
+        if Arc::get_mut(spill).is_none() {
+            let mut segments = Vec::with_capacity(spill.segments.len() + 1);
+            segments.extend_from_slice(&spill.segments);
+            *spill = Arc::new(Spill { segments, command: spill.command.clone() });
+        }
+        // Nothing shares it now, so this copies nothing.
+        Arc::make_mut(spill)
     }
 
     /// Adds a segment at the end; `false` if the list is full.
@@ -64,33 +109,25 @@ impl SegmentList {
 
     #[cold]
     fn push_spilled(&mut self, count: usize, segment: Segment) {
-        let shared = self.spill.get_or_insert_with(|| Arc::new(Vec::with_capacity(16)));
-        if Arc::get_mut(shared).is_none() {
-            // A clone still uses the old vector, so the clone keeps it.
-            let mut own = Vec::with_capacity(count + 1);
-            own.extend_from_slice(shared);
-            *shared = Arc::new(own);
+        let inline = self.inline;
+        // A clone that still uses the old vector keeps it.
+        let segments = &mut self.own_spill().segments;
+        if count == INLINE {
+            segments.clear();
+            segments.reserve(16);
+            segments.extend_from_slice(&inline);
         }
-        if let Some(spill) = Arc::get_mut(shared) {
-            if count == INLINE {
-                spill.clear();
-                spill.extend_from_slice(&self.inline);
-            }
-            spill.push(segment);
-        }
+        segments.push(segment);
     }
 
     /// Becomes a view of the same segments: up to four are copied, a vector is shared.
     pub(crate) fn share(&mut self, other: &SegmentList) {
-        self.count = other.count;
-        if usize::from(other.count) <= INLINE {
-            self.inline = other.inline;
-            if self.spill.as_mut().is_some_and(|spill| Arc::get_mut(spill).is_none()) {
-                self.spill = None;
-            }
+        if usize::from(other.count) <= INLINE && other.command().is_none() {
+            self.clear();
         } else {
             self.spill.clone_from(&other.spill);
         }
+        (self.inline, self.count) = (other.inline, other.count);
     }
 }
 

@@ -171,7 +171,8 @@ impl Group {
         counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
         match self.op {
             Op::Read => counters.bytes_read.add(self.bytes),
-            _ => counters.bytes_written.add(self.bytes),
+            Op::Write => counters.bytes_written.add(self.bytes),
+            _ => {}
         }
     }
 }
@@ -193,7 +194,8 @@ impl DirectQueue {
                 Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.common.merges,
                 None => false,
             };
-            let Some(piece) = self.common.covers(bio).filter(|_| !has_neighbour) else { break };
+            let piece = self.common.covers(bio).or_else(|| self.covers_command(bio));
+            let Some(piece) = piece.filter(|_| !has_neighbour) else { break };
             let Some(tag) = self.free.pop() else {
                 self.grow(1);
                 continue;
@@ -310,28 +312,10 @@ impl DirectQueue {
         }
     }
 
-    /// Requests with the driver.
-    #[inline]
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Requests that are with the driver or could be given to it.
-    #[inline]
-    pub fn demand(&self) -> u32 {
-        self.used() + self.retries.len() as u32
-    }
-
     /// Whether [`DirectQueue::next`] might return a request after a completion or a timer.
     #[inline]
     pub fn has_work(&self) -> bool {
         self.runs > 0 || !self.retries.is_empty()
-    }
-
-    /// Changes how many requests may be with the driver at once (at least one).
-    #[inline]
-    pub fn set_depth(&mut self, depth: u32) {
-        self.settings.depth = depth.max(1);
     }
 
     /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that

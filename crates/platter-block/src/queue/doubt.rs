@@ -68,6 +68,12 @@ impl Doubts {
         self.outside.extend(ranges);
     }
 
+    /// Whether a bio may read or change what is in doubt.
+    pub(super) fn concern(&self, bio: &Bio) -> bool {
+        let (pos, end) = bio.reach();
+        self.overlap(pos, end)
+    }
+
     pub(super) fn overlap(&self, pos: u64, end: u64) -> bool {
         self.own.iter().any(|range| range.pos < end && pos < range.end)
             || self.outside.iter().any(|range| range.0 < end && pos < range.1)
@@ -82,7 +88,7 @@ impl Doubts {
         bio: &mut Bio,
         in_doubt: &mut bool,
     ) -> Option<Bio> {
-        let (pos, len) = (bio.pos(), bio.len());
+        let ((pos, end), changes) = (bio.reach(), bio.changes());
         let late = if !op.has_data() {
             bio.leave_placeholder()
         } else if !bio.flags().contains(Flags::BORROWED) {
@@ -96,10 +102,10 @@ impl Doubts {
         } else {
             return None;
         };
-        if op.changes() && !defect::is_on(Defect::DoubtIgnored) {
+        if changes && !defect::is_on(Defect::DoubtIgnored) {
             *in_doubt = true;
-            self.own.push(Range { tag, pos, end: pos + len });
-            self.watch.iter_mut().for_each(|watch| watch.in_doubt(tag, pos, len));
+            self.own.push(Range { tag, pos, end });
+            self.watch.iter_mut().for_each(|watch| watch.in_doubt(tag, pos, end - pos));
         }
         Some(late)
     }

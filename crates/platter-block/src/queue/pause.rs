@@ -1,6 +1,6 @@
 //! Retries after errors that say nothing about the disk: an interruption, a shortage of memory in the system.
 
-use crate::bio::{Bio, Flags};
+use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
 use crate::time::{Span, Time};
@@ -40,10 +40,11 @@ pub(super) const fn queue_fault(kind: Kind) -> Fault {
     Fault::new(kind, Stage::Queue)
 }
 
-/// Whether a bio whose request failed with `result` is to be retried although it was alone in the request.
+/// Whether a bio whose request failed with `result` is to be retried although it was alone in the request. A command is
+/// not, unless the device says that it did nothing: what repeating it would do is not known.
 pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     let errno = result.unsigned_abs();
-    matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED | ABORTED)
+    (bio.op() != Op::Command || errno == ABORTED) && matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED | ABORTED)
         && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
         // Readahead must fail rather than wait.
         && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))

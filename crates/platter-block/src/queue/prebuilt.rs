@@ -24,7 +24,7 @@ impl Prebuilt {
     #[inline]
     pub fn examine(geometry: &Geometry, bio: &Bio) -> Prebuilt {
         let simple = geometry.features.prebuild
-            && bio.op() != Op::Flush
+            && !matches!(bio.op(), Op::Flush | Op::Command)
             && !bio.flags().intersects(Flags::ORDERED)
             && check(geometry, geometry.size, bio).is_ok()
             && fits(&geometry.limits, bio);

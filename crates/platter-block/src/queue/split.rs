@@ -44,11 +44,12 @@ pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
 /// Whether a bio certainly fits into one request, by cheap tests only.
 #[inline]
 pub(super) fn fits(limits: &Limits, bio: &Bio) -> bool {
-    bio.op() != Op::WriteZeroes
-        && bio.len() <= u64::from(limits.max_segment_size)
-        && limits.segment_boundary == 0
-        && bio.segment_count() <= limits.max_segments
-        && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
+    bio.op() == Op::Command
+        || bio.op() != Op::WriteZeroes
+            && bio.len() <= u64::from(limits.max_segment_size)
+            && limits.segment_boundary == 0
+            && bio.segment_count() <= limits.max_segments
+            && bio.len() <= limits.max_bytes_at(bio.op(), bio.pos())
 }
 
 /// Checks a bio for faults, except those of its memory. `largest` is the largest size that the device has had: a range
@@ -58,6 +59,9 @@ pub(super) fn check(geometry: &Geometry, largest: u64, bio: &Bio) -> Result<(), 
     let op = bio.op();
     if op == Op::Flush {
         return Ok(());
+    }
+    if op == Op::Command {
+        return check_command(geometry, bio);
     }
     let limits = &geometry.limits;
     limits
@@ -74,6 +78,22 @@ pub(super) fn check(geometry: &Geometry, largest: u64, bio: &Bio) -> Result<(), 
         return fault(Kind::Unsupported);
     }
     Ok(())
+}
+
+/// Checks whether the disk takes a command, and takes it as one request.
+#[cold]
+fn check_command(geometry: &Geometry, bio: &Bio) -> Result<(), Fault> {
+    let fault = |kind| Err(Fault::new(kind, Stage::Queue));
+    let Some(command) = bio.command() else { return fault(Kind::Contract) };
+    // A sequence of flushes and data would need to know what the command does to the disk's cache.
+    let ordered = bio.flags().intersects(Flags::ORDERED | Flags::ATOMIC);
+    if ordered || !geometry.features.commands.contains(command.set()) {
+        return fault(Kind::Unsupported);
+    }
+    if geometry.features.read_only && bio.changes() {
+        return fault(Kind::ReadOnly);
+    }
+    if front_bytes(&geometry.limits, bio) < bio.len() { fault(Kind::BadSegments) } else { Ok(()) }
 }
 
 fn past_the_end(largest: u64, bio: &Bio, fault: Fault) -> Fault {

@@ -172,6 +172,9 @@ impl FakeDisk {
     }
 
     fn execute(&mut self, held: &Held, bytes: u64) {
+        if held.op == Op::Command {
+            return;
+        }
         let bytes = if held.op.has_data() { bytes.min(held.len) } else { held.len };
         let range = held.pos as usize..(held.pos + bytes) as usize;
         match held.op {
@@ -182,6 +185,7 @@ impl FakeDisk {
                 let covered = self.durable.iter_mut().zip(&held.covers);
                 covered.for_each(|(durable, &covers)| *durable = covers.max(*durable));
             }
+            Op::Command => unreachable!("it has returned"),
         }
         if held.op.changes() {
             for sector in (held.pos / 512) as usize..((held.pos + bytes) / 512) as usize {

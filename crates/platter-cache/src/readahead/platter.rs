@@ -21,6 +21,7 @@ use super::{Access, Call, Counters, Hint, Pages, Readahead, ReadaheadType, Setti
 use platter_block::params::{Param, Unit};
 
 mod forward;
+mod keys;
 mod seen;
 mod steps;
 mod table;

@@ -50,15 +50,16 @@ struct Ends {
 
 /// All lists.
 pub(super) struct Queues {
-    places: Box<[Place]>,
+    /// Up to the last frame that was in a list. Room for all `frames` is reserved.
+    places: Vec<Place>,
+    frames: u32,
     ends: [Ends; 5],
 }
 
 impl Queues {
     pub(super) fn new(frames: u32) -> Self {
-        let place = Place { newer: NONE, older: NONE, mark: 0 };
         let ends = Ends { oldest: NONE, newest: NONE, len: 0 };
-        Queues { places: vec![place; frames as usize].into(), ends: [ends; 5] }
+        Queues { places: Vec::with_capacity(frames as usize), frames, ends: [ends; 5] }
     }
 
     pub(super) fn len_of(&self, list: List) -> u32 {
@@ -75,7 +76,8 @@ impl Queues {
 
     /// The standing of the frame; `None` if it is in no list.
     pub(super) fn standing(&self, frame: u32) -> Option<Standing> {
-        match self.places[frame as usize].mark & STANDING {
+        assert!(frame < self.frames, "frame {frame} of {}", self.frames);
+        match self.places.get(frame as usize)?.mark & STANDING {
             1 => Some(Standing::Fresh),
             2 => Some(Standing::Small),
             3 => Some(Standing::Main),
@@ -93,6 +95,9 @@ impl Queues {
 
     /// Adds a frame that is in no list, as the newest.
     pub(super) fn add(&mut self, frame: u32, standing: Standing) {
+        if self.places.len() <= frame as usize {
+            self.places.resize(frame as usize + 1, Place { newer: NONE, older: NONE, mark: 0 });
+        }
         self.places[frame as usize].mark = standing as u32;
         self.link_newest(frame, own_list(standing));
     }

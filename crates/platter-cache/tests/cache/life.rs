@@ -77,6 +77,7 @@ fn settings(rng: &mut Rng) -> Settings {
         interval: rng.pick(&[Span::from_millis(1), Span::from_secs(5)]),
         congestion: rng.pick(&[1, 112]),
         gather: rng.pick(&[0, 4, 64]),
+        ..Settings::default()
     }
 }
 

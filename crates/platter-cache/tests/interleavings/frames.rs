@@ -20,7 +20,7 @@ unsafe impl Send for Page {}
 impl Page {
     /// A frame that holds page 1 and is open.
     fn open() -> Arc<Page> {
-        let page = Page { frame: Frame::new(u32::MAX), memory: UnsafeCell::new(0) };
+        let page = Page { frame: Frame::default(), memory: UnsafeCell::new(0) };
         page.fill(1);
         page.frame.open();
         Arc::new(page)
@@ -102,7 +102,7 @@ fn a_frame_is_free_when_the_last_pin_has_gone() {
 fn a_version_that_is_written_back_stays() {
     loom::model(|| {
         let (old, new) =
-            (Page::open(), Arc::new(Page { frame: Frame::new(u32::MAX), memory: UnsafeCell::new(0) }));
+            (Page::open(), Arc::new(Page { frame: Frame::default(), memory: UnsafeCell::new(0) }));
         old.frame.lend(WRITING);
         let reader = {
             let (old, new) = (Arc::clone(&old), Arc::clone(&new));
@@ -122,7 +122,7 @@ fn a_version_that_is_written_back_stays() {
         assert!(reader.join().unwrap().is_none_or(|found| found == 1 || found == 2));
         device.join().unwrap();
         assert_eq!((old.frame.word(), new.read(2)), (0, Some(2)));
-        assert_eq!(old.frame.next.load(crate::sync::Ordering::Relaxed), u32::MAX);
+        assert_eq!(old.frame.next.load(crate::sync::Ordering::Relaxed), 0);
         old.frame.hold();
         assert!(old.frame.is_pinned());
     });

@@ -3,7 +3,12 @@
 use loom::sync::atomic::{self as model, fence};
 
 pub(crate) use loom::sync::atomic::AtomicU32;
+pub(crate) use loom::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::Ordering;
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 /// The checker models sequential consistency of fences only. A fence after each such write and none at reads
 /// is what x86 does, and the minimum on other machines.
@@ -15,13 +20,10 @@ fn write(order: Ordering, write: impl FnOnce() -> u64) -> u64 {
     result
 }
 
+#[derive(Default)]
 pub(crate) struct AtomicU64(model::AtomicU64);
 
 impl AtomicU64 {
-    pub(crate) fn new(value: u64) -> AtomicU64 {
-        AtomicU64(model::AtomicU64::new(value))
-    }
-
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }

@@ -4,10 +4,9 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod decode;
-mod hex;
 mod query;
 mod raw;
-mod show;
+mod sense;
 mod unit;
 
 /// The verbs for SCSI.

@@ -95,7 +95,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-disk/src/device.rs",
         "Device",
-        9,
+        10,
         "the handle that programs hold; each file has one way to call",
     ),
     (

@@ -6,13 +6,16 @@ use crate::tree::File;
 const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-block", &[]),
     ("platter-elevators", &[&["platter-block"]]),
-    ("platter-scsi", &[&["platter-block"]]),
+    ("platter-protocol", &[&["platter-block"]]),
+    ("platter-scsi", &[&["platter-block", "platter-protocol"]]),
+    ("platter-nvme", &[&["platter-block", "platter-protocol"]]),
     ("platter-stack", &[&["platter-block"]]),
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
     ("platter-sim", &[&["platter-block"]]),
-    ("platter-remote", &[&["platter-block"]]),
-    ("platter", &[PARTS, &["platter-remote", "platter-scsi"]]),
+    // SCSI commands and sense data are data, without I/O; an initiator makes and reads them.
+    ("platter-remote", &[&["platter-block", "platter-scsi"]]),
+    ("platter", &[PARTS, &["platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]]),
     ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
     ("platter-kit", &[PARTS]),
@@ -24,7 +27,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "platter-fuzz",
         &[
             PARTS,
-            &["platter", "platter-kit", "platter-bench", "platter-remote", "platter-scsi", "platter-serve"],
+            &["platter", "platter-kit", "platter-bench", "platter-remote"],
+            &["platter-protocol", "platter-scsi", "platter-nvme", "platter-serve"],
         ],
     ),
 ];

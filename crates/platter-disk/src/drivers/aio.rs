@@ -334,7 +334,7 @@ impl Driver for Aio {
         };
         // The kernel needs one piece of memory for an atomic write, which the threads gather.
         let gathered = request.atomic && request.single_segment().is_none();
-        if gathered || matches!(request.op, Op::Discard | Op::WriteZeroes) {
+        if gathered || matches!(request.op, Op::Discard | Op::WriteZeroes | Op::Command) {
             return self.queue_beside(now, request);
         }
         // The threads must have room for each request that may have to move there.

@@ -113,6 +113,7 @@ impl Uring {
             }
             Op::Discard => self.iopoll || self.target.is_block,
             Op::Flush | Op::WriteZeroes => self.iopoll,
+            Op::Command => true,
         }
     }
 

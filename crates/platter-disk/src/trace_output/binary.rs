@@ -19,6 +19,7 @@ const QUEUE: u32 = 1 << 20;
 const REQUEUE: u32 = 1 << 21;
 const ISSUE: u32 = 1 << 22;
 const COMPLETE: u32 = 1 << 23;
+const PC: u32 = 1 << 25;
 const NOTIFY: u32 = 1 << 26;
 const AHEAD: u32 = 1 << 27;
 const DISCARD: u32 = 1 << 29;
@@ -126,6 +127,7 @@ fn direction(event: &Event) -> u32 {
         Op::Write | Op::WriteZeroes => WRITE,
         Op::Flush => WRITE | FLUSH,
         Op::Discard => WRITE | DISCARD,
+        Op::Command => PC,
     };
     let flag = |flags: Flags, bit| if event.flags.intersects(flags) { bit } else { 0 };
     direction

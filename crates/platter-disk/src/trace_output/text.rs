@@ -48,6 +48,7 @@ fn rwbs(event: &Event) -> String {
     text.push(match event.op {
         Op::Discard => 'D',
         Op::Write | Op::WriteZeroes | Op::Flush => 'W',
+        Op::Command => 'N',
         Op::Read if event.len == 0 => 'N',
         Op::Read => 'R',
     });

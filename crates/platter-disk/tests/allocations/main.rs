@@ -1,6 +1,7 @@
 //! After warm-up, no I/O allocates: on every kind of device, with every elevator, in every way to call;
 //! including splits, merges, 16 segments, errors, bounced memory and cancelled futures.
 
+mod commands;
 mod counting;
 mod devices;
 mod styles;
@@ -35,6 +36,19 @@ fn no_io_allocates_once_warm() {
                 let mut caller = style.caller(&device);
                 check(&format!("{} {elevator} {style:?}", device.name), || caller.round());
             }
+        }
+    }
+}
+
+#[test]
+fn no_command_allocates_once_warm() {
+    use platter_block::command::MemoryUse;
+    let device = commands::device();
+    for memory in [MemoryUse::Mapped, MemoryUse::Copied] {
+        for elevator in ["none", "deadline"] {
+            device.set_elevator(elevator).unwrap();
+            let mut caller = commands::Polled::new(&device, memory);
+            check(&format!("commands {memory:?} {elevator}"), || caller.round());
         }
     }
 }

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::command::{Command, CommandSet, CommandSets, Outcome, Reach, Sense, Transfer};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
 use platter_block::fault::{Error, Fault, Kind};
@@ -27,9 +28,11 @@ struct Held {
     number: u64,
     wire: Arc<Wire>,
     tag: u32,
+    /// The operation; of a command, the one that it amounts to.
     op: Op,
     pos: u64,
     len: u64,
+    command: Option<Arc<Command>>,
     /// The data of a write.
     data: Vec<u8>,
     /// The memory of a read.
@@ -83,7 +86,7 @@ impl Default for Options {
         Options {
             elevator: "none",
             queue: Settings { timeout: Some(SECOND), plug: None, depth: 8, ..Settings::default() },
-            features: Features::default().with_write_cache(true).with_fua(true),
+            features: Features::default().with_write_cache(true).with_fua(true).with_commands(SCSI),
             simulated: true,
             visible: false,
             caller_plug: true,
@@ -233,13 +236,32 @@ impl Disk {
     }
 }
 
+/// Operation and range of a request. A command is a read or a write of the range that it names; one that may change
+/// anything zeroes the device, and one that concerns no blocks has an empty range where its submitter likes.
+fn range_of(request: &Started<'_>) -> (Op, u64, u64) {
+    let Some(command) = request.command() else { return (request.op, request.pos, request.len) };
+    match command.reach() {
+        Reach::Nothing => (Op::Command, NOWHERE, 0),
+        Reach::Reads { pos, len } => (Op::Read, pos, len),
+        Reach::Changes { pos, len } => (Op::Write, pos, len),
+        Reach::Everything => (Op::WriteZeroes, 0, SIZE),
+    }
+}
+
+/// What a command that concerns no blocks returns.
+pub(crate) const INQUIRED: u8 = 0xc5;
+
+/// The position of a command that concerns no blocks.
+pub(crate) const NOWHERE: u64 = SIZE;
+
+/// Sense data of a command that fails.
+pub(crate) const SENSE: [u8; 4] = [0x70, 0, 3, 0];
+
 impl State {
-    fn look_for_doubt(&mut self, request: &Started<'_>) {
-        let (pos, end) = (request.pos, request.pos + request.len);
-        let doubt =
-            self.in_doubt.iter().find(|&&(_, from, to)| request.op != Op::Flush && pos < to && from < end);
+    fn look_for_doubt(&mut self, op: Op, pos: u64, end: u64) {
+        let doubt = self.in_doubt.iter().find(|&&(_, from, to)| op != Op::Flush && pos < to && from < end);
         if let Some((_, from, to)) = doubt {
-            let what = format!("{} {pos}..{end} started while {from}..{to} is in doubt", request.op);
+            let what = format!("{op} {pos}..{end} started while {from}..{to} is in doubt");
             self.violations.push(what);
         }
     }
@@ -247,6 +269,13 @@ impl State {
     fn end(&mut self, held: &Held, result: Option<i64>) {
         self.in_doubt.retain(|range| range.0 != held.number);
         let range = held.pos as usize..(held.pos + held.len) as usize;
+        let bytes = held.segments.iter().map(|segment| i64::from(segment.len())).sum::<i64>();
+        if let Some(command) = &held.command {
+            command.set_outcome(&match result {
+                Some(..0) => Outcome { status: 2, sense: Sense::new(&SENSE), ..Outcome::GOOD },
+                _ => Outcome { residual: (bytes - result.unwrap_or(bytes)) as u32, ..Outcome::GOOD },
+            });
+        }
         if result.is_none_or(|result| result >= 0) {
             match held.op {
                 Op::Write => self.contents[range].copy_from_slice(&held.data),
@@ -260,10 +289,16 @@ impl State {
                         at = end;
                     }
                 }
+                Op::Command => {
+                    for segment in &held.segments {
+                        // SAFETY: as above.
+                        unsafe { segment.copy_from(&vec![INQUIRED; segment.len() as usize]) };
+                    }
+                }
                 Op::Flush => {}
             }
         }
-        let result = result.unwrap_or(held.len as i64);
+        let result = result.unwrap_or(if held.command.is_some() { bytes } else { held.len as i64 });
         held.wire.done.lock().unwrap().push(Completion { tag: held.tag, result });
         held.wire.outstanding.fetch_sub(1, Ordering::SeqCst);
     }
@@ -278,9 +313,10 @@ struct Port {
 impl Driver for Port {
     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
         let (mut segments, mut data) = (Vec::new(), Vec::new());
+        let (op, pos, len) = range_of(request);
         request.for_each_segment(|segment| {
             let mut piece = vec![0; segment.len() as usize];
-            if request.op == Op::Write {
+            if op == Op::Write {
                 // SAFETY: the request is being handed over, so its memory is the driver's.
                 unsafe { segment.copy_to(&mut piece) };
                 data.append(&mut piece);
@@ -290,16 +326,17 @@ impl Driver for Port {
         self.wire.outstanding.fetch_add(1, Ordering::SeqCst);
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
         let mut state = self.disk.state();
-        state.look_for_doubt(request);
-        state.starts.push((request.op, request.pos));
+        state.look_for_doubt(op, pos, pos + len);
+        state.starts.push((op, pos));
         state.next += 1;
         let held = Held {
             number: state.next,
             wire,
             tag,
-            op: request.op,
-            pos: request.pos,
-            len: request.len,
+            op,
+            pos,
+            len,
+            command: request.command().cloned(),
             data,
             segments,
         };
@@ -372,6 +409,22 @@ pub(crate) fn read(pos: u64, token: u64) -> Bio {
     numbered(Bio::read(pos, vec![0xee; 4096]).unwrap(), token, Flags::NONE)
 }
 
+/// The command set that the disk takes.
+pub(crate) const SCSI: CommandSets = CommandSets::NONE.with(CommandSet::Scsi);
+
+/// A command with this reach: what reads gets `len` bytes, what changes sends as many, all `byte`; `len` may be 0.
+pub(crate) fn command(reach: Reach, at_head: bool, len: usize, byte: u8) -> Bio {
+    let transfer = match reach {
+        _ if len == 0 => Transfer::None,
+        Reach::Changes { .. } => Transfer::ToDevice,
+        _ => Transfer::FromDevice,
+    };
+    let command = Command::new(CommandSet::Scsi, &[0; 16]).unwrap();
+    let command = command.with_transfer(transfer).with_reach(reach).with_at_head(at_head);
+    if len == 0 { Bio::with_command(command, ()) } else { Bio::with_command(command, vec![byte; len]) }
+        .unwrap()
+}
+
 pub(crate) fn flush(token: u64) -> Bio {
     numbered(Bio::flush(), token, Flags::NONE)
 }
@@ -424,3 +477,31 @@ impl Lane {
 
 /// Names of some elevators, and none.
 pub(crate) const ELEVATORS: [&str; 4] = ["none", "noop", "deadline", "bfq"];
+
+/// A channel that answers every command at once: with [`INQUIRED`], or, if its first byte is ffh, with [`SENSE`].
+#[derive(Default)]
+pub(crate) struct Prompt(Vec<Completion>);
+
+impl Driver for Prompt {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        let command = request.command().expect("only commands are sent");
+        let fails = command.bytes()[0] == 0xff;
+        if fails {
+            command.set_outcome(&Outcome { status: 2, sense: Sense::new(&SENSE), ..Outcome::GOOD });
+        } else {
+            // SAFETY: the request is being handed over, so its memory is the driver's.
+            request.for_each_segment(|segment| unsafe {
+                segment.copy_from(&vec![INQUIRED; segment.len() as usize]);
+            });
+            command.set_outcome(&Outcome::GOOD);
+        }
+        self.0.push(Completion { tag: request.tag, result: if fails { -121 } else { request.len as i64 } });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.0);
+    }
+}

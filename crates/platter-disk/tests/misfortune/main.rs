@@ -4,6 +4,7 @@
 mod disk;
 
 mod barrier;
+mod commands;
 mod dead;
 mod doubt;
 mod mail;

@@ -3,8 +3,9 @@
 //! without a reason, nothing passes a barrier, and reads return what was written. The seed of a failed run is
 //! printed; run it alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
 
-use crate::disk::{Disk, Lane, Options, SECOND, numbered};
+use crate::disk::{Disk, Lane, Options, SCSI, SECOND, command, numbered};
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::command::Reach;
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
@@ -100,6 +101,7 @@ impl Play {
     fn new(seed: u64) -> Play {
         let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let features = Features::default().with_write_cache(rng.below(4) > 0).with_fua(rng.below(2) > 0);
+        let features = features.with_commands(SCSI);
         let depth = rng.pick(&[1, 3, 8]);
         let queue = Settings { timeout: Some(SECOND), plug: None, depth, ..Settings::default() };
         let elevator = rng.pick(&["none", "none", "none", "noop", "deadline", "mq-deadline", "bfq"]);
@@ -138,6 +140,10 @@ impl Play {
     fn submit(&mut self) {
         let rng = &mut self.rng;
         let op = rng.pick(&[Op::Read, Op::Write, Op::Write, Op::Write, Op::Flush, Op::WriteZeroes]);
+        // A quarter of what transfers data travels as commands. One in 32 may change anything.
+        let is_command = op != Op::Flush && rng.below(4) == 0;
+        let is_wide = is_command && op == Op::WriteZeroes;
+        let at_head = rng.below(2) == 0;
         let flags = rng.pick(&[
             Flags::NONE,
             Flags::NONE,
@@ -152,6 +158,10 @@ impl Play {
         if op == Op::Flush {
             blocks = 0..0;
         }
+        if is_wide {
+            blocks = 0..BLOCKS;
+        }
+        let flags = if is_command { Flags::NONE } else { flags };
         let patience = rng.pick(&[SECOND, SECOND, Span(SECOND.0 / 3)]);
         let at = rng.below(self.members.len() as u64) as usize;
         if self.conflicts(&blocks) {
@@ -159,7 +169,11 @@ impl Play {
         }
         let len = (blocks.end - blocks.start) * BLOCK;
         let version = if op == Op::Write { self.version % 255 + 1 } else { 0 };
+        let (pos, bytes) = (blocks.start * BLOCK, len as usize);
         let mut bio = match op {
+            _ if is_wide => command(Reach::Everything, at_head, 0, 0),
+            Op::Read if is_command => command(Reach::Reads { pos, len }, at_head, bytes, 0xee),
+            Op::Write if is_command => command(Reach::Changes { pos, len }, at_head, bytes, version),
             Op::Read => Bio::read(blocks.start * BLOCK, vec![0xee; len as usize]).unwrap(),
             Op::Write => Bio::write(blocks.start * BLOCK, vec![version; len as usize]).unwrap(),
             Op::Flush => Bio::flush(),
@@ -305,10 +319,8 @@ impl Play {
                 }
             }
             14 => {
-                self.disk.pass(Span(self.rng.below(SECOND.0 / 4)));
-                let now = self.disk.now();
-                let mut live = self.members.iter().flat_map(|member| member.live.values());
-                self.unlucky |= live.any(|live| live.deadline <= now);
+                let span = Span(self.rng.below(SECOND.0 / 4));
+                self.pass(span);
             }
             15 => {
                 let at = self.rng.below(self.members.len() as u64) as usize;
@@ -338,6 +350,14 @@ impl Play {
             member.neglected = member.neglected.saturating_sub(1);
         }
         self.poll();
+    }
+
+    /// Advances time, perhaps past deadlines.
+    fn pass(&mut self, span: Span) {
+        self.disk.pass(span);
+        let now = self.disk.now();
+        let mut live = self.members.iter().flat_map(|member| member.live.values());
+        self.unlucky |= live.any(|live| live.deadline <= now);
     }
 
     /// The result of a flush by this lane.
@@ -386,7 +406,7 @@ impl Play {
             }
             self.disk.finish_all();
             // Pauses before retries.
-            self.disk.pass(Span::from_millis(1));
+            self.pass(Span::from_millis(1));
         }
         // Also completes requests that were only given up, such as a flush that has failed.
         self.flush(0);

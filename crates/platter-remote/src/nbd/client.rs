@@ -5,7 +5,6 @@
 //!
 //! - `channel`: the driver: requests to the socket, replies from it, and what happens when the connection is lost.
 //! - `slots`, `memory`, `ranges`: requests that have not been answered.
-//! - `unflushed`: what a server that died may have lost.
 //! - `attempt`, `socket`: connecting and negotiating; `secure`: encryption.
 //! - `disk`: the disk, its limits, and questions that go over a connection of their own.
 
@@ -22,7 +21,6 @@ mod shared;
 mod slots;
 mod socket;
 mod status;
-mod unflushed;
 
 pub use disk::{NbdDisk, list};
 pub use error::NbdError;

@@ -1,7 +1,7 @@
 //! Log pages, as LOG SENSE returns them.
 
 use crate::layout::{Field, bits, bytes_to_end, flag, number};
-use crate::structure::{Items, Structure, number_at};
+use crate::structure::{Items, Structure, number_at, to_end};
 
 /// The layout of a log page, by the page code in its byte 0. Pages that are not known have their parameters as bytes.
 pub fn log(bytes: &[u8]) -> &'static Structure {
@@ -31,7 +31,7 @@ pub static SUPPORTED_LOG_PAGES: Structure = Structure {
     standard: "SPC-4",
     fields: &HEADER,
     length: page_end,
-    items: Some(Items { start: |_| 4, each: |_| &PAGE_CODE }),
+    items: Some(Items { start: |_| 4, end: to_end, each: |_| &PAGE_CODE }),
 };
 
 static PAGE_CODE: Structure = Structure {
@@ -48,7 +48,7 @@ pub static STATISTICS: Structure = Structure {
     standard: "SPC-4",
     fields: &HEADER,
     length: page_end,
-    items: Some(Items { start: |_| 4, each: statistics_parameter }),
+    items: Some(Items { start: |_| 4, end: to_end, each: statistics_parameter }),
 };
 
 static OTHER: Structure = Structure {
@@ -56,7 +56,7 @@ static OTHER: Structure = Structure {
     standard: "SPC-4",
     fields: &HEADER,
     length: page_end,
-    items: Some(Items { start: |_| 4, each: |_| &OTHER_PARAMETER }),
+    items: Some(Items { start: |_| 4, end: to_end, each: |_| &OTHER_PARAMETER }),
 };
 
 fn statistics_parameter(bytes: &[u8]) -> &'static Structure {

@@ -260,7 +260,7 @@ impl MechanicalDisk {
         match one.op {
             Op::Read => self.read(one, now, at_once),
             Op::Write | Op::WriteZeroes => self.write(one, now, at_once),
-            Op::Flush => self.end_at(one.ready.max(now), one.tag),
+            Op::Flush | Op::Command => self.end_at(one.ready.max(now), one.tag),
             Op::Discard => {
                 self.cache.invalidate(one.sector, one.end(), None);
                 self.end_at(one.ready.max(now), one.tag);

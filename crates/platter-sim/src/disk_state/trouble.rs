@@ -317,7 +317,7 @@ impl DiskState {
             return;
         }
         match command.op {
-            Op::Read => return,
+            Op::Read | Op::Command => return,
             Op::Flush => {
                 let mark = self.covered(trouble, command, note.mark);
                 return trouble.volatile.flushed(mark);
@@ -446,7 +446,7 @@ impl DiskState {
             let (command, note) = (slot.command, trouble.notes[index as usize]);
             match command.op {
                 Op::Read => report.reads += 1,
-                Op::Flush => report.flushes += 1,
+                Op::Flush | Op::Command => report.flushes += 1,
                 Op::Write | Op::Discard | Op::WriteZeroes => {
                     report.writes += 1;
                     if note.fate == Fate::Good

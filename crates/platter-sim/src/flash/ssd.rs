@@ -152,7 +152,7 @@ impl Ssd {
                 self.store.used += edges(command).iter().flatten().count() as u64 * UNIT;
                 self.absorb(now, index);
             }
-            Op::Flush => self.flush(now, index),
+            Op::Flush | Op::Command => self.flush(now, index),
         }
     }
 

@@ -156,7 +156,7 @@ impl<M: Map> DistributedLane<M> {
             && len.wrapping_sub(1) < self.size
             && pos <= self.size - len
             && (self.alone || !bio.flags().intersects(SPECIAL));
-        if fits && bio.op() != Op::Flush {
+        if fits && !matches!(bio.op(), Op::Flush | Op::Command) {
             let place = self.map.find(pos);
             if len <= place.len {
                 bio.remap(place.pos);
@@ -179,6 +179,10 @@ impl<M: Map> DistributedLane<M> {
 
     /// Checks a bio for errors that its parts would not show.
     fn check(&self, bio: &Bio) -> Result<(), Fault> {
+        if bio.op() == Op::Command {
+            // It would have to be taken apart among the members.
+            return Err(Fault::new(Kind::Unsupported, Stage::Layer));
+        }
         let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
         self.limits.check_range(bio.pos(), bio.len(), self.size).map_err(at_layer)?;
         let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();

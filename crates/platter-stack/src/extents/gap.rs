@@ -2,6 +2,7 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Op};
+use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
@@ -33,7 +34,7 @@ impl Backend for Gap {
     }
 
     fn geometry(&self) -> Geometry {
-        let features = self.geometry.features.with_write_cache(false);
+        let features = self.geometry.features.with_write_cache(false).with_commands(CommandSets::NONE);
         self.geometry.with_features(features)
     }
 

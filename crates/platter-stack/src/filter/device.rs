@@ -1,15 +1,16 @@
 //! The device around a filter: what it says about itself.
 
-use super::Filter;
 use super::dues::Dues;
 use super::lane::{FilterLane, PassLane};
 use super::shape::{Shape, Size};
+use super::{CommandRule, Filter};
 use crate::barrier_gate::BarrierGate;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, LayerType};
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
+use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -78,6 +79,12 @@ impl<F: Filter> Filtered<F> {
         self
     }
 
+    /// Which commands the layer passes on.
+    fn commands(&self) -> CommandRule {
+        let rule = self.filter.commands();
+        if self.part.is_some() { rule.of_part() } else { rule }
+    }
+
     /// Where the layer begins on the device below.
     fn offset(&self) -> u64 {
         self.part.as_ref().map_or(0, |part| part.range.start)
@@ -111,7 +118,12 @@ impl<F: Filter> Backend for Filtered<F> {
     fn geometry(&self) -> Geometry {
         let below = self.below.geometry();
         let size = self.part.as_ref().map_or(below.size, |part| part.range.end - part.range.start);
-        Geometry::new(size, self.shift(below.limits)).with_features(self.filter.features(below.features))
+        let features = self.filter.features(below.features);
+        let features = match self.commands() {
+            CommandRule::None => features.with_commands(CommandSets::NONE),
+            _ => features,
+        };
+        Geometry::new(size, self.shift(below.limits)).with_features(features)
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
@@ -122,6 +134,7 @@ impl<F: Filter> Backend for Filtered<F> {
             &self.size,
             self.part.is_some(),
             self.offset(),
+            self.commands(),
         );
         if F::PASSES_IO {
             return Ok(Box::new(PassLane::new(below, shape)));

@@ -1,5 +1,6 @@
 //! Where the bios of a filtered device lie on the device below.
 
+use super::CommandRule;
 use platter_block::bio::{Bio, Op};
 use platter_block::driver::Geometry;
 use platter_block::event::{DeviceEvent, Watcher};
@@ -45,23 +46,36 @@ pub(super) struct Shape {
     /// The device below cannot tell that a bio is outside the layer, or that a layer refuses it.
     checks_range: bool,
     refuses_changes: bool,
+    commands: CommandRule,
     offset: u64,
 }
 
-/// Whether the range of a bio has a position. A flush may cover the whole device.
+/// Whether the range of a bio has a position. A flush may cover the whole device; the positions of a command are in the
+/// command.
 fn has_place(bio: &Bio) -> bool {
-    bio.op() != Op::Flush || bio.len() + bio.done() > 0
+    match bio.op() {
+        Op::Flush => bio.len() + bio.done() > 0,
+        op => op != Op::Command,
+    }
 }
 
 impl Shape {
     /// Of a layer with the geometry `own`, whose first byte is at `offset` of the device below; `is_part`: which does not
     /// cover all of that device.
-    pub(super) fn new(own: Geometry, below: Geometry, size: &Arc<Size>, is_part: bool, offset: u64) -> Shape {
+    pub(super) fn new(
+        own: Geometry,
+        below: Geometry,
+        size: &Arc<Size>,
+        is_part: bool,
+        offset: u64,
+        commands: CommandRule,
+    ) -> Shape {
         Shape {
             limits: own.limits,
             size: Arc::clone(size),
             checks_range: is_part || own.limits.logical_block != below.limits.logical_block,
             refuses_changes: own.features.read_only && !below.features.read_only,
+            commands,
             offset,
         }
     }
@@ -79,7 +93,7 @@ impl Shape {
     }
 
     fn check_size(&self, bio: &Bio, size: u64) -> Result<(), Fault> {
-        if bio.op() == Op::Flush {
+        if matches!(bio.op(), Op::Flush | Op::Command) {
             return Ok(());
         }
         let checked = self.limits.check_range(bio.pos(), bio.len(), size);
@@ -99,8 +113,11 @@ impl Shape {
                 return fault(Kind::Misaligned);
             }
         }
-        if self.refuses_changes && bio.op().changes() {
+        if self.refuses_changes && bio.changes() {
             return fault(Kind::ReadOnly);
+        }
+        if bio.op() == Op::Command && !bio.command().is_some_and(|command| self.commands.allows(command)) {
+            return fault(Kind::Unsupported);
         }
         Ok(())
     }

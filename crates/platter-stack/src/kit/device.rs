@@ -10,6 +10,7 @@ use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::Op;
 use platter_block::capability::{Managed, Worker};
+use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -49,7 +50,8 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn geometry(&self) -> Geometry {
-        self.geometry
+        // A layer with state would have to know what a command does.
+        self.geometry.with_features(self.geometry.features.with_commands(CommandSets::NONE))
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {

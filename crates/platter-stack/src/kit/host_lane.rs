@@ -77,6 +77,13 @@ pub trait LaneTasks: Send {
     /// turn may advance more.
     fn turn(&mut self, now: Time, base: &mut LaneBase<Self::Host>, engine: &mut EngineOf<Self>) -> bool;
 
+    /// Own I/O has come back, and the lane was not woken by others: ends bios as far as the lock is not needed for it. Returns
+    /// whether any are over now. What others wait for must not depend on it.
+    fn finish_unlocked(&mut self, base: &mut LaneBase<Self::Host>) -> bool {
+        let _ = base;
+        false
+    }
+
     /// Does what a turn has left to be done without the lock.
     fn after_turn(&mut self, base: &LaneBase<Self::Host>) {
         let _ = base;
@@ -221,6 +228,14 @@ impl<T: LaneTasks> HostLane<T> {
         more || (finished && self.door.is_holding())
     }
 
+    /// Ends bios whose own I/O has come back without the lock, where that is possible.
+    fn finish_unlocked(&mut self) {
+        let is_alone = !self.base.came.is_empty() && !self.door.is_holding() && !self.base.is_called();
+        if is_alone && self.tasks.finish_unlocked(&mut self.base) {
+            self.give_back();
+        }
+    }
+
     /// Fails all bios: the engine is broken.
     fn fail_all(&mut self, fault: Fault) -> bool {
         self.listed = false;
@@ -245,6 +260,7 @@ impl<T: LaneTasks> HostLane<T> {
             if self.base.own_out > 0 || !self.base.own.is_idle() {
                 self.base.own.run(now);
                 self.base.own.take_done(&mut self.base.came);
+                self.finish_unlocked();
             }
             let before = self.base.own_out;
             if !(std::mem::take(&mut due) || self.is_needed(now)) {
@@ -468,6 +484,9 @@ fn check(bio: &Bio, geometry: &Geometry) -> Result<(), Fault> {
         return Ok(());
     }
     let refuse = |kind| Err(Fault::new(kind, Stage::Layer));
+    if bio.op() == Op::Command {
+        return refuse(Kind::Unsupported);
+    }
     let at_layer = |fault: Fault| Fault { stage: Stage::Layer, ..fault };
     geometry.limits.check_range(bio.pos(), bio.len(), geometry.size).map_err(at_layer)?;
     let bytes = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();

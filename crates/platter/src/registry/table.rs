@@ -9,6 +9,8 @@ static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
     let disks = disks::rows().into_iter().chain([simulated::row()]);
     #[cfg(feature = "nbd")]
     let disks = disks.chain(super::remote::rows());
+    #[cfg(feature = "iscsi")]
+    let disks = disks.chain([super::iscsi::row()]);
     disks.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
 });
 

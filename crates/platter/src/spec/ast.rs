@@ -13,8 +13,14 @@ pub use super::source::Span;
 use super::suggest::closest;
 use platter_block::text::is_unsafe;
 
-/// How a word begins that is a disk at a server rather than a path.
-const URIS: [&str; 4] = ["nbd://", "nbds://", "nbd+unix://", "nbds+unix://"];
+/// How a word begins that is a disk at a server rather than a path, and which device it is.
+const URIS: [(&str, &str); 5] = [
+    ("nbd://", "nbd"),
+    ("nbds://", "nbd"),
+    ("nbd+unix://", "nbd"),
+    ("nbds+unix://", "nbd"),
+    ("iscsi://", "iscsi"),
+];
 
 /// What makes a bare word a URI, in which `=` may stand.
 pub(super) const URI_MARK: &str = "://";
@@ -69,15 +75,15 @@ impl Spec {
         SpecError::new(&self.source, kind, at, message)
     }
 
-    /// The spec `name` without arguments, `nbd(word)` for a URI, or `file(word)`.
+    /// The spec `name` without arguments, `nbd(word)` or `iscsi(word)` for a URI, or `file(word)`.
     fn from_word(word: &Word, source: &Arc<Source>) -> Spec {
         let span = word.span.clone();
         let (name, args) = if !word.quoted && source.knows(&word.text) {
             (word.text.clone(), Vec::new())
         } else {
             let place = Arg { name: None, value: ArgValue::Word(word.clone()), span: span.clone() };
-            let is_uri = URIS.iter().any(|begin| word.text.starts_with(begin));
-            (if is_uri { "nbd" } else { "file" }.to_owned(), vec![place])
+            let uri = URIS.iter().find(|(begin, _)| word.text.starts_with(begin));
+            (uri.map_or("file", |(_, device)| device).to_owned(), vec![place])
         };
         Spec { name, name_span: span.clone(), args, span, source: Arc::clone(source) }
     }

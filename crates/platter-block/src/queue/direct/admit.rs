@@ -2,15 +2,17 @@
 
 use super::{DirectQueue, Role, Run, Slot};
 use crate::bio::{Bio, Flags, Op};
+use crate::command::MemoryUse;
 use crate::defect::{self, Defect};
-use crate::driver::{Chain, Started};
+use crate::driver::{Chain, Geometry, Started};
 use crate::fault::{Fault, Kind};
 use crate::queue::family::Parent;
 use crate::queue::pause::queue_fault;
 use crate::queue::split::{check, fits, front_bytes};
 use crate::queue::zeroes::{AT_ONCE, Zeroes, can_write};
-use crate::queue::{MARKS, NO_PARENT, SPARE_BIOS};
+use crate::queue::{MARKS, NO_PARENT, SPARE_BIOS, is_at_head};
 use crate::request::Marks;
+use crate::segment::Segment;
 use crate::time::Time;
 use crate::trace::{Action, Event};
 use alloc::vec::Vec;
@@ -31,6 +33,23 @@ impl DirectQueue {
         self.admit(now, bio);
     }
 
+    /// The memory of a command that needs no further checks, as [`Common::covers`](super::Common::covers) for transfers.
+    #[inline(never)]
+    pub(super) fn covers_command(&self, bio: &Bio) -> Option<Segment> {
+        let command = bio.command()?;
+        let (Geometry { limits, features, .. }, piece) = (&self.geometry, bio.single_segment()?);
+        let is_common = features.commands.contains(command.set())
+            && command.memory() != MemoryUse::Copied
+            && limits.is_aligned(&piece)
+            && limits.is_one_piece(&piece)
+            && bio.len() <= u64::from(limits.max_transfer)
+            && !bio.flags().intersects(Flags::ORDERED | Flags::ATOMIC)
+            && !(features.read_only && command.reach().changes())
+            && bio.deadline().is_none();
+        self.counters.commands_mapped.add(u64::from(is_common));
+        is_common.then_some(piece)
+    }
+
     /// Fails a bio of the queue.
     pub(super) fn fail(&mut self, now: Time, mut bio: Bio, fault: Fault) {
         bio.fail(fault);
@@ -44,13 +63,30 @@ impl DirectQueue {
 
     /// Puts a bio that fits into one request at the end of the backlog, if a request is free for it or it joins one.
     fn enqueue(&mut self, now: Time, bio: Bio) {
-        if self.joins_tail(&bio) {
+        if is_at_head(&bio) {
+            self.enqueue_first(now, bio);
+        } else if self.joins_tail(&bio) {
             self.join_tail(now, bio);
         } else if !self.waiting.is_empty() || self.used() >= self.settings.nr_requests {
             self.wait_for_request(now, bio);
         } else {
             self.make_request(now, bio);
         }
+    }
+
+    /// Puts a command before everything that has not started. If no request is free, it is the first to get one.
+    #[cold]
+    fn enqueue_first(&mut self, now: Time, bio: Bio) {
+        if self.used() >= self.settings.nr_requests {
+            self.counters.request_waits.add(1);
+            self.trace_bio(now, Action::Sleep, &bio);
+            self.waiting.push_front(bio);
+            return self.note_attention();
+        }
+        self.counters.requests.add(1);
+        self.trace_bio(now, Action::GetRequest, &bio);
+        self.trace_bio(now, Action::Insert, &bio);
+        self.put_back(bio, Vec::new());
     }
 
     fn joins_tail(&self, bio: &Bio) -> bool {
@@ -87,12 +123,16 @@ impl DirectQueue {
     /// Gives requests to bios that waited for one. One that joins a request needs none of its own.
     pub(super) fn wake_waiters(&mut self, now: Time) {
         while let Some(first) = self.waiting.front() {
-            let joins = self.joins_tail(first);
+            let joins = !is_at_head(first) && self.joins_tail(first);
             if !joins && self.used() >= self.settings.nr_requests {
                 return;
             }
             let Some(bio) = self.waiting.pop_front() else { return };
-            if joins { self.join_tail(now, bio) } else { self.make_request(now, bio) }
+            match joins {
+                true => self.join_tail(now, bio),
+                false if is_at_head(&bio) => self.enqueue_first(now, bio),
+                false => self.make_request(now, bio),
+            }
         }
     }
 

@@ -244,7 +244,7 @@ impl DirectQueue {
     fn release_held(&mut self, now: Time) {
         for _ in 0..self.doubts.held.len() {
             let Some(bio) = self.doubts.held.pop_front() else { return };
-            match self.doubts.overlap(bio.pos(), bio.end()) {
+            match self.doubts.concern(&bio) {
                 true => self.doubts.held.push_back(bio),
                 false => self.admit(now, bio),
             }
@@ -253,7 +253,10 @@ impl DirectQueue {
 
     /// Whether a request overlaps a range in doubt.
     pub(super) fn overlaps_doubt(&self, bio: &Bio, more: &[Bio]) -> bool {
-        self.doubts.overlap(bio.pos(), more.last().unwrap_or(bio).end())
+        match more.last() {
+            None => self.doubts.concern(bio),
+            Some(last) => self.doubts.overlap(bio.pos(), last.end()),
+        }
     }
 
     /// Dismantles a request that overlaps a range in doubt: bios that do are held, and the others start next, each in
@@ -262,7 +265,7 @@ impl DirectQueue {
     pub(super) fn take_apart(&mut self, first: Bio, mut more: Vec<Bio>) {
         self.counters.dismantled.add(1);
         for mut bio in core::iter::once(first).chain(more.drain(..)) {
-            if self.doubts.overlap(bio.pos(), bio.end()) {
+            if self.doubts.concern(&bio) {
                 self.doubts.held.push_back(bio);
             } else {
                 bio.add_flags(Flags::ALONE);
@@ -270,6 +273,24 @@ impl DirectQueue {
             }
         }
         self.keep_list(more);
+    }
+
+    /// Requests with the driver.
+    #[inline]
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Requests that are with the driver or could be given to it.
+    #[inline]
+    pub fn demand(&self) -> u32 {
+        self.used() + self.retries.len() as u32
+    }
+
+    /// Changes how many requests may be with the driver at once (at least one).
+    #[inline]
+    pub fn set_depth(&mut self, depth: u32) {
+        self.settings.depth = depth.max(1);
     }
 
     /// Whether the queue holds nothing at all (except completed bios).

@@ -7,7 +7,7 @@ use crate::defect::{self, Defect};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::queue::pause::{UNSUPPORTED, fault_of, may_pass, queue_fault};
-use crate::queue::{MARKS, NO_PARENT};
+use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::Marks;
 use crate::time::Time;
 use crate::trace::{Action, Event};
@@ -45,10 +45,9 @@ impl DirectQueue {
 
     fn complete_single(&mut self, now: Time, mut bio: Bio, result: i64) {
         let op = bio.op();
-        let full = if op.has_data() { result == bio.len() as i64 } else { result >= 0 };
-        if full {
+        if is_full(op, bio.len(), result) {
             self.count_bytes(op, bio.len());
-            bio.finish();
+            finish_full(&mut bio, result);
             return self.finish(now, bio);
         }
         // An orphan is never retried; its lane may be idle and must not be taken for busy.

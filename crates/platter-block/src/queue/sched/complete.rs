@@ -7,7 +7,7 @@ use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::queue::pause::{UNSUPPORTED, fault_of, may_pass};
-use crate::queue::{MARKS, NO_PARENT};
+use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::{Marks, State};
 use crate::time::Time;
 use crate::trace::Action;
@@ -51,10 +51,9 @@ impl SchedQueue {
 
     #[inline]
     fn complete_single(&mut self, now: Time, mut bio: Bio, op: Op, len: u64, result: i64) {
-        let full = if op.has_data() { result == len as i64 } else { result >= 0 };
-        if full {
+        if is_full(op, len, result) {
             self.count_bytes(op, len);
-            bio.finish();
+            finish_full(&mut bio, result);
             return self.finish(now, bio);
         }
         self.complete_partly(now, bio, op, result);

@@ -187,7 +187,7 @@ impl SchedQueue {
     fn release_held(&mut self, now: Time) {
         for _ in 0..self.doubts.held.len() {
             let Some(bio) = self.doubts.held.pop_front() else { return };
-            match self.doubts.overlap(bio.pos(), bio.end()) {
+            match self.doubts.concern(&bio) {
                 true => self.doubts.held.push_back(bio),
                 false => self.admit(now, bio),
             }
@@ -198,7 +198,11 @@ impl SchedQueue {
     pub(super) fn may_start(&self, index: u32) -> bool {
         let request = self.table.at(index);
         !request.marks.contains(Marks::WITHDRAWN)
-            && (request.op == Op::Flush || !self.doubts.overlap(request.pos, request.end()))
+            && match request.op {
+                Op::Flush => true,
+                Op::Command => !self.table.any_bio(index, |bio| self.doubts.concern(bio)),
+                _ => !self.doubts.overlap(request.pos, request.end()),
+            }
     }
 
     /// Dismantles a request that may not start: withdrawn bios are dropped, bios that overlap a range in doubt are
@@ -220,7 +224,7 @@ impl SchedQueue {
             let Some(mut bio) = self.table.pop_bio(index) else { break };
             if bio.flags().contains(Flags::ORPHAN) {
                 self.keep_spare(bio);
-            } else if self.doubts.overlap(bio.pos(), bio.end()) {
+            } else if self.doubts.concern(&bio) {
                 if keeps_place && !defect::is_on(Defect::SoftBarrierPassed) {
                     bio.fail(order::IN_DOUBT);
                     self.finish(now, bio);

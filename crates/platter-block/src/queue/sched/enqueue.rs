@@ -4,6 +4,7 @@ use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage};
+use crate::queue::is_at_head;
 use crate::queue::split::fits;
 use crate::request::{self, State};
 use crate::time::Time;
@@ -24,6 +25,9 @@ impl SchedQueue {
     /// Finds a request for a bio that fits into one: merges it into an existing request, or makes a new one.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, bio: Bio) {
+        if bio.op() == Op::Command {
+            return self.enqueue_command(now, bio);
+        }
         if self.elevator.is_some() {
             return self.enqueue_elevator(now, bio);
         }
@@ -34,6 +38,29 @@ impl SchedQueue {
             return self.wait_for_request(now, bio);
         }
         self.make_ready(now, bio);
+    }
+
+    /// Puts a command at the [head](SchedQueue::head) of the dispatch list, or at its end, behind all that waits and that the elevator holds.
+    /// Elevators do not sort commands, and do not delay them (Linux 2.6: `ELEVATOR_INSERT_FRONT` and
+    /// `ELEVATOR_INSERT_BACK`). The number of requests does not bound them: depth does, and the memory that submitters have.
+    #[cold]
+    fn enqueue_command(&mut self, now: Time, bio: Bio) {
+        let first = is_at_head(&bio);
+        if !first {
+            self.empty_elevator(now);
+        }
+        self.place_at_end(now, bio);
+        if first && let Some(index) = self.ready.pop_back() {
+            self.ready.insert(self.head(), index);
+        }
+        self.unplug_for_waiter(now);
+    }
+
+    /// The first place on the dispatch list that is behind all barriers: these keep their place in the order.
+    fn head(&self) -> usize {
+        let barrier = Flags::SOFT_BARRIER | Flags::TAGGED;
+        let last = self.ready.iter().rposition(|&index| self.table.at(index).flags.intersects(barrier));
+        last.map_or(0, |at| at + 1)
     }
 
     /// Whether a queue without an elevator may make another request.

@@ -303,7 +303,7 @@ impl SchedQueue {
     }
 
     /// Moves all queued and waiting requests to the dispatch list, in the elevator's order.
-    fn empty_elevator(&mut self, now: Time) {
+    pub(super) fn empty_elevator(&mut self, now: Time) {
         while self.queued > 0 {
             let Some(index) = self.choose(now, true) else { break };
             self.ready.push_back(index);

@@ -20,6 +20,7 @@ use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
 use crate::queue::Ordered;
 use crate::queue::family::Parent;
+use crate::queue::is_full;
 use crate::queue::pause::{fault_of, may_pass};
 use crate::queue::split::front_bytes;
 use crate::request::State;
@@ -144,8 +145,7 @@ impl SchedQueue {
             return;
         }
         let request = self.table.at(index);
-        let full = if request.op.has_data() { result == request.len as i64 } else { result >= 0 };
-        if !full {
+        if !is_full(request.op, request.len, result) {
             self.break_tag(now);
         }
     }

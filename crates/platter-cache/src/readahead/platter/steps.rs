@@ -50,10 +50,15 @@ impl Steps {
 
     /// Whether a read continues where a read of this stream that was read ahead ended.
     pub(super) fn goes_on(&self, access: &Access) -> bool {
-        let way = i128::from(pos_of(access)) - i128::from(self.len) - i128::from(self.origin);
-        let total = i128::from(self.next) - i128::from(self.origin);
-        let step = i128::from(self.step);
-        step != 0 && way % step == 0 && (0..total / step).contains(&(way / step))
+        let (Some(end), size) = (pos_of(access).checked_sub(self.len), self.step.unsigned_abs()) else {
+            return false;
+        };
+        // Most reads are elsewhere, and need no division.
+        let (way, total) = match self.step > 0 {
+            true => (end.checked_sub(self.origin), self.next.saturating_sub(self.origin)),
+            false => (self.origin.checked_sub(end), self.origin.saturating_sub(self.next)),
+        };
+        way.is_some_and(|way| way < total && way % size == 0 && way / size < total / size)
     }
 
     /// Whether the pages between reads are read too.

@@ -1,18 +1,13 @@
 //! `platter scsi decode`: bytes as commands, sense data and pages.
 
-use super::hex;
-use super::show::{fields_table, key, number, show, show_sense};
+use super::super::decoded::{Input, fields_table, key, number, show};
+use super::sense::show_sense;
 use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 
 use platter::scsi::cdb::Cdb;
 use platter::scsi::page;
 use serde_json::{Map, json};
-use std::io::Read;
-use std::path::PathBuf;
-
-/// Most bytes that are read of a file. The longest data that a 16-bit length allows, as text with room for comments.
-const MOST: u64 = 1 << 20;
 
 /// Arguments of `platter scsi decode`.
 #[derive(Args, Debug)]
@@ -32,15 +27,8 @@ reserved bit that is set, or null; sense data has sense_key, additional_sense an
 pub(crate) struct Decode {
     /// What the bytes are
     what: What,
-    /// The bytes in hexadecimal
-    #[arg(value_name = "HEX", required_unless_present = "file", conflicts_with = "file")]
-    bytes: Vec<String>,
-    /// Read the bytes from a file, - for standard input
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// The file holds the bytes themselves, not hexadecimal digits
-    #[arg(long, requires = "file")]
-    binary: bool,
+    #[command(flatten)]
+    input: Input,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug)]
@@ -65,7 +53,7 @@ enum What {
 
 impl Decode {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        let bytes = self.bytes()?;
+        let bytes = self.input.bytes()?;
         match self.what {
             What::Command => command(&bytes, context),
             What::Sense => show_sense(&bytes, context),
@@ -76,29 +64,6 @@ impl Decode {
             What::Modes10 => show(page::MODE_PARAMETERS_10.decode(&bytes), context),
             What::Capacity16 => show(page::CAPACITY_16.decode(&bytes), context),
         }
-    }
-
-    fn bytes(&self) -> Result<Vec<u8>, CliError> {
-        let Some(path) = &self.file else {
-            return hex::parse(&self.bytes.join(" ")).map_err(|why| CliError::usage(format!("HEX: {why}")));
-        };
-        let named = path.display();
-        let failed = |why: &dyn std::fmt::Display| CliError::usage(format!("--file {named}: {why}"));
-        let source: Box<dyn Read> = match path.as_os_str() == "-" {
-            true => Box::new(std::io::stdin()),
-            false => Box::new(std::fs::File::open(path).map_err(|error| failed(&error))?),
-        };
-        let mut bytes = Vec::new();
-        source.take(MOST + 1).read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-        if bytes.len() as u64 > MOST {
-            return Err(failed(&format_args!("longer than {MOST} bytes")));
-        }
-        if self.binary {
-            return Ok(bytes);
-        }
-        let text =
-            String::from_utf8(bytes).map_err(|_| failed(&"not text; give --binary if it holds the bytes"))?;
-        hex::parse(&text).map_err(|why| failed(&why))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Verbs that show what a device says about itself.
 
-use super::hex;
-use super::show::{show, show_sense};
+use super::super::decoded::show;
+use super::super::hex;
+use super::sense::show_sense;
 use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
@@ -49,8 +50,7 @@ impl Query {
         if !self.hex {
             return print(&response.data_in);
         }
-        let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
-        context.print(&lines.collect::<String>())
+        context.print(&hex::lines(&response.data_in))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `platter scsi raw`: any command.
 
-use super::hex;
-use super::show::sense_to_json;
+use super::super::hex;
+use super::sense::sense_to_json;
 use super::unit::{OnUnit, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
@@ -91,8 +91,7 @@ impl Raw {
                 "data_in": printed.then(|| hex::print(&response.data_in)),
             }))?;
         } else if printed {
-            let lines = response.data_in.chunks(16).map(|line| hex::print(line) + "\n");
-            context.print(&lines.collect::<String>())?;
+            context.print(&hex::lines(&response.data_in))?;
         } else if self.output.is_none() {
             context.note(&format!("{} bytes of data; --output FILE keeps them", response.data_in.len()));
         }

@@ -1,8 +1,9 @@
 //! The memory of a lane's bios: checked once, and bounced if it is misaligned.
 
 use super::DiskLane;
-use platter_block::bio::Bio;
-use platter_block::fault::{Fault, Kind};
+use platter_block::bio::{Bio, Op};
+use platter_block::command::MemoryUse;
+use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
 
 impl DiskLane {
@@ -10,9 +11,48 @@ impl DiskLane {
     /// memory is misaligned; `None`: the bio has failed.
     #[inline]
     pub(super) fn check_memory(&mut self, bio: Bio) -> Option<Bio> {
+        if bio.op() == Op::Command {
+            return self.check_command(bio);
+        }
         match self.shared.geometry.limits.check_memory(&bio, self.size) {
             Ok(()) => Some(bio),
             Err(fault) => self.bounce(bio, fault),
+        }
+    }
+
+    /// The same for a command, which may say itself how the device gets at its data.
+    #[cold]
+    fn check_command(&mut self, bio: Bio) -> Option<Bio> {
+        let limits = &self.shared.geometry.limits;
+        let checked = limits.check_memory(&bio, self.size);
+        let memory = bio.command().map_or(MemoryUse::Auto, |command| command.memory());
+        let copies = match (checked, memory) {
+            (Err(fault), _) if fault.kind != Kind::Misaligned => Err(fault),
+            (Err(fault), MemoryUse::Mapped) => Err(fault),
+            (Err(_), _) if self.shared.settings.bounce || memory == MemoryUse::Copied => Ok(true),
+            (Err(fault), _) => Err(fault),
+            (Ok(()), memory) => Ok(memory == MemoryUse::Copied),
+        };
+        let counters = &self.cell.counters;
+        match copies {
+            Ok(true) if !bio.is_empty() => match self.bouncer.wrap(limits, bio) {
+                Ok(bio) => {
+                    counters.commands_copied.add(1);
+                    Some(bio)
+                }
+                Err(refused) => {
+                    self.refuse(refused, Fault::new(Kind::NoMemory, Stage::Queue));
+                    None
+                }
+            },
+            Ok(_) => {
+                counters.commands_mapped.add(u64::from(!bio.is_empty()));
+                Some(bio)
+            }
+            Err(fault) => {
+                self.refuse(bio, fault);
+                None
+            }
         }
     }
 

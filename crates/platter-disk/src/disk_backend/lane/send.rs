@@ -80,7 +80,8 @@ impl DiskLane {
     pub(super) fn send_all(&mut self) {
         let (limits, size) = (&self.shared.geometry.limits, self.size);
         let is_simple = |bio: &&Bio| {
-            let ordered = bio.flags().intersects(Flags::ORDERED) || bio.op() == Op::Flush;
+            let ordered =
+                bio.flags().intersects(Flags::ORDERED) || matches!(bio.op(), Op::Flush | Op::Command);
             !ordered && limits.check_memory(bio, size).is_ok()
         };
         let simple = self.plug.iter().take_while(is_simple).count();

@@ -60,6 +60,10 @@ impl Call {
 /// write-zeroes of a file both punch a hole, as the kernel's own loop driver does; a block device is told to discard,
 /// or to zero the range by its best method.
 pub(super) fn run(target: &Target, call: &Call) -> i64 {
+    if call.op == Op::Command {
+        // Files take no commands. Their geometry says so, so no queue sends any.
+        return -i64::from(libc::EOPNOTSUPP);
+    }
     if call.atomic && call.iovecs.as_slice().len() > 1 {
         return write_gathered(target, call);
     }
@@ -115,6 +119,7 @@ fn once(target: &Target, call: &Call, iovecs: &[libc::iovec]) -> i64 {
             // SAFETY: takes no memory.
             unsafe { libc::fallocate(fd, mode, call.pos as libc::off_t, call.len as libc::off_t).into() }
         }
+        Op::Command => -1,
     }
 }
 

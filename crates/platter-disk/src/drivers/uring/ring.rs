@@ -270,7 +270,8 @@ pub(super) fn entry(
         }
         Op::Flush => opcode::Fsync::new(FLUSHED).flags(FsyncFlags::DATASYNC).build(),
         // Discards of block devices are not submitted here.
-        Op::Discard | Op::WriteZeroes => opcode::Fallocate::new(DISK, request.len)
+        // Commands go to the threads, which refuse them.
+        Op::Discard | Op::WriteZeroes | Op::Command => opcode::Fallocate::new(DISK, request.len)
             .offset(request.pos)
             .mode(zero_mode(target.is_block))
             .build(),

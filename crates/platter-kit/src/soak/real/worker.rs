@@ -230,6 +230,7 @@ impl Worker<'_> {
             Op::Flush => device.flush(),
             Op::Discard => device.discard(pos, len),
             Op::WriteZeroes => device.write_zeroes(pos, len),
+            Op::Command => unreachable!("no plan has commands"),
         };
         self.round.judge.complete(number, result.map_err(|error| error.fault), Some(&memory.gather()));
     }

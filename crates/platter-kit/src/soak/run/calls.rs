@@ -59,6 +59,7 @@ impl Run<'_> {
             Op::Flush => device.flush_range(pos, live.count * SECTOR as u64),
             Op::Discard => device.discard(pos, live.count * SECTOR as u64),
             Op::WriteZeroes => device.write_zeroes(pos, live.count * SECTOR as u64),
+            Op::Command => unreachable!("no plan has commands"),
         };
         self.world.end_call();
         self.judged.called = Some(self.now());

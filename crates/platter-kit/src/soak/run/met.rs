@@ -58,6 +58,7 @@ impl Run<'_> {
             Op::Flush => 3,
             Op::Discard => 4,
             Op::WriteZeroes => 5,
+            Op::Command => unreachable!("no plan has commands"),
         };
         let (now, before) = (self.injected(), &live.before);
         let errors = |counts: &platter_sim::fault::Injected| counts.read_errors + counts.write_errors;

@@ -2,10 +2,10 @@
 
 use super::options::NbdOptions;
 use super::socket::{Place, Socket};
-use super::unflushed::Unflushed;
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::transmission_flag;
+use crate::unflushed::Unflushed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -84,6 +84,7 @@ impl Slot {
             Op::Flush => command::FLUSH,
             Op::Discard => command::TRIM,
             Op::WriteZeroes => command::WRITE_ZEROES,
+            Op::Command => unreachable!("an NBD server takes no commands, and the geometry says so"),
         };
         let flags = if self.fua { command_flag::FUA } else { 0 };
         let cookie = u64::from(self.generation) << 32 | u64::from(index);

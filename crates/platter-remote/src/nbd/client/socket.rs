@@ -4,9 +4,10 @@ use super::error::NbdError;
 use super::memory::Batch;
 #[cfg(feature = "tls")]
 use super::secure::{ClientTls, Encrypted};
+use crate::ears::timespec;
 use crate::nbd::uri::{Address, Uri};
 use platter_block::time::Span;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -231,50 +232,4 @@ fn set_options(fd: &OwnedFd, peer_timeout: Span) -> io::Result<()> {
     sockopt::set_tcp_keepcnt(fd, 3)?;
     sockopt::set_tcp_user_timeout(fd, u32::try_from(peer_timeout.as_millis()).unwrap_or(u32::MAX))?;
     Ok(())
-}
-
-pub(super) fn timespec(span: Span) -> Timespec {
-    Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 }
-}
-
-/// A descriptor that is readable when a channel has something to do: its socket, or a bell.
-#[derive(Debug)]
-pub(super) struct Ears {
-    epoll: OwnedFd,
-    bell: OwnedFd,
-}
-
-impl Ears {
-    pub(super) fn new() -> io::Result<Ears> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        epoll::add(&epoll, &bell, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-        Ok(Ears { epoll, bell })
-    }
-
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
-    }
-
-    /// Listens to a socket. One that is closed leaves by itself.
-    pub(super) fn listen(&self, socket: &Socket, output: bool) {
-        let flags = match output {
-            true => epoll::EventFlags::IN | epoll::EventFlags::OUT,
-            false => epoll::EventFlags::IN,
-        };
-        let data = epoll::EventData::new_u64(1);
-        if epoll::modify(&self.epoll, socket, data, flags).is_err() {
-            // It is not in the set yet. Without memory for it threads find out when they next look.
-            let _ = epoll::add(&self.epoll, socket, data, flags);
-        }
-    }
-
-    pub(super) fn ring(&self) {
-        // Full means that it is readable.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
-    }
-
-    pub(super) fn silence(&self) {
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-    }
 }

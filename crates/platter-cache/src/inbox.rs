@@ -1,0 +1,53 @@
+//! Work that threads leave for the next one that takes a lock, so that they need not take it themselves.
+//!
+//! What is left may be what others wait for. The holder of the lock says before it releases it whether they do, and
+//! looks into the inbox after that; who leaves something asks after that. So one of the two sees the other:
+//! `tests/interleavings` checks it.
+
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+
+pub(super) struct Inbox<T> {
+    list: Mutex<Vec<T>>,
+    /// Its length, to be read without the lock.
+    count: AtomicU64,
+    /// 1: somebody waits for what may be left.
+    urgent: AtomicU64,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Inbox<T> {
+        Inbox { list: Mutex::new(Vec::new()), count: AtomicU64::default(), urgent: AtomicU64::default() }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// Whether somebody waits for what may be left.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent.load(Ordering::SeqCst) != 0
+    }
+
+    /// Leaves an entry. Returns whether the caller has to take the lock, because somebody waits.
+    pub(super) fn put(&self, entry: T) -> bool {
+        {
+            let mut list = lock(&self.list);
+            list.push(entry);
+            self.count.store(list.len() as u64, Ordering::SeqCst);
+        }
+        self.is_urgent()
+    }
+
+    /// Moves all entries to the end of `out`. For the holder of the lock.
+    pub(super) fn take(&self, out: &mut Vec<T>) {
+        if self.count.load(Ordering::SeqCst) > 0 {
+            let mut list = lock(&self.list);
+            out.append(&mut list);
+            self.count.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Says whether somebody waits, before the lock is released. Returns whether there are entries to take first.
+    pub(super) fn set_urgent(&self, urgent: bool) -> bool {
+        self.urgent.store(u64::from(urgent), Ordering::SeqCst);
+        urgent && self.count.load(Ordering::SeqCst) > 0
+    }
+}

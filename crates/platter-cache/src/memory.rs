@@ -1,0 +1,194 @@
+//! Memory from the system: zeroed, given on first use, in large pages where there are any.
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::ptr::NonNull;
+
+/// The size of a large page. Smaller mappings are in small pages.
+pub(super) const LARGE_PAGE: usize = 2 << 20;
+
+/// The size of a small page, at most.
+const SMALL_PAGE: usize = 4096;
+
+/// Zeroed memory of which the system gives a part on the first access to it.
+pub(super) struct Mapping {
+    /// The start of the mapping and its length; `start` may lie behind it.
+    base: NonNull<u8>,
+    mapped: usize,
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: only addresses and lengths; who accesses the memory is up to the owner.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps memory. `None`: the system refuses it.
+    pub(super) fn new(bytes: usize) -> Option<Mapping> {
+        // Large pages have addresses that are multiples of their size, which kernels before 6.7 do not choose.
+        let is_large = bytes >= LARGE_PAGE;
+        let mapped = if is_large { bytes.checked_add(LARGE_PAGE)? } else { bytes.max(1) };
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping at an address that the system chooses.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, access, MapFlags::PRIVATE) }.ok()?;
+        let base = NonNull::new(base.cast::<u8>())?;
+        let skip = if is_large { base.as_ptr().align_offset(LARGE_PAGE) } else { 0 };
+        let start = NonNull::new(base.as_ptr().wrapping_add(skip))?;
+        if is_large {
+            // SAFETY: lies in the mapping just made, because `skip` is at most LARGE_PAGE; the advice changes no
+            // contents. A system without large pages refuses it.
+            let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        }
+        Some(Mapping { base, mapped, start, bytes })
+    }
+
+    /// The first byte, at a multiple of [`LARGE_PAGE`] if there are as many bytes.
+    #[inline]
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Has the system give the memory of a range of bytes now. Contents do not change, and other threads may access
+    /// them meanwhile.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the kernel is older than 5.14 (`Errno::INVAL`).
+    pub(super) fn populate(&self, range: Range<usize>) -> Result<(), Errno> {
+        let end = range.end.min(self.bytes);
+        let first = (range.start / SMALL_PAGE * SMALL_PAGE).min(end);
+        let from = self.start.as_ptr().wrapping_add(first);
+        // SAFETY: lies in the mapping; the advice changes no contents.
+        unsafe { madvise(from.cast(), end - first, Advice::LinuxPopulateWrite) }
+    }
+
+    /// Has the system give all memory now.
+    ///
+    /// # Errors
+    /// There is not enough memory.
+    pub(super) fn populate_all(&mut self) -> Result<(), Errno> {
+        match self.populate(0..self.bytes) {
+            Err(Errno::INVAL) => self.touch_all(),
+            result => result?,
+        }
+        Ok(())
+    }
+
+    /// Writes to each page.
+    fn touch_all(&mut self) {
+        for at in (0..self.bytes).step_by(SMALL_PAGE) {
+            // SAFETY: lies in the mapping, which only the caller accesses, as `&mut` shows; it is zero before, too.
+            unsafe { self.start.as_ptr().add(at).write_volatile(0) };
+        }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped with this length in `new`; only the owner gives out addresses in it.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.mapped) };
+    }
+}
+
+/// Types of which memory that is all zero is a valid value, and whose values need not be dropped.
+///
+/// # Safety
+/// Both must be so.
+pub(super) unsafe trait Zeroed {}
+
+// SAFETY: integers.
+unsafe impl Zeroed for std::sync::atomic::AtomicU16 {}
+// SAFETY: integers.
+unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
+
+/// A table whose entries are zero at first. It takes memory only where it was accessed, so a large one costs nothing
+/// when it is made.
+pub(super) struct Table<T> {
+    mapping: Mapping,
+    len: usize,
+    entries: PhantomData<Box<[T]>>,
+}
+
+impl<T: Zeroed> Table<T> {
+    /// A table of `len` entries. `None`: the system refuses the memory.
+    pub(super) fn new(len: usize) -> Option<Table<T>> {
+        const { assert!(align_of::<T>() <= SMALL_PAGE, "mappings begin at a multiple of a page") };
+        let mapping = Mapping::new(len.checked_mul(size_of::<T>())?)?;
+        Some(Table { mapping, len, entries: PhantomData })
+    }
+}
+
+impl<T: Zeroed> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping has room for `len` entries, begins at a multiple of a page, is only accessed through
+        // this slice, and was zero at first, which is a valid value of each.
+        unsafe { std::slice::from_raw_parts(self.mapping.start.as_ptr().cast(), self.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// Bytes of a mapping that the system has given.
+    fn resident(mapping: &Mapping) -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let (start, end) = (mapping.start.as_ptr() as usize, mapping.start.as_ptr() as usize + mapping.bytes);
+        let (mut is_ours, mut kib) = (false, 0);
+        for line in maps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            if let Some((from, to)) = range.filter(|(from, _)| !from.is_empty()) {
+                let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
+                is_ours = number(from) < end && start < number(to);
+            } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| is_ours) {
+                kib += size.trim().trim_end_matches(" kB").parse::<usize>().unwrap();
+            }
+        }
+        kib << 10
+    }
+
+    #[test]
+    fn a_table_takes_memory_where_it_was_accessed() {
+        let table = Table::<AtomicU32>::new(64 << 20).unwrap();
+        assert_eq!(table.len(), 64 << 20);
+        assert_eq!(resident(&table.mapping), 0);
+        table[5].store(7, Ordering::Relaxed);
+        assert_eq!(table.last().unwrap().load(Ordering::Relaxed), 0);
+        assert!((4096..=2 * LARGE_PAGE).contains(&resident(&table.mapping)));
+        assert_eq!(table[5].load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
+    fn populating_a_range_gives_its_memory_and_changes_nothing() {
+        let mut mapping = Mapping::new(16 * LARGE_PAGE).unwrap();
+        assert_eq!(mapping.start().as_ptr() as usize % LARGE_PAGE, 0);
+        // SAFETY: in the mapping, which is the test's own.
+        unsafe { mapping.start().as_ptr().add(LARGE_PAGE).write(9) };
+        match mapping.populate(LARGE_PAGE..3 * LARGE_PAGE) {
+            Ok(()) => assert!((2 * LARGE_PAGE..16 * LARGE_PAGE).contains(&resident(&mapping))),
+            Err(error) => assert_eq!(error, Errno::INVAL),
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { mapping.start().as_ptr().add(LARGE_PAGE).read() }, 9);
+        // A range behind the end is cut.
+        let _ = mapping.populate(15 * LARGE_PAGE..99 * LARGE_PAGE);
+        mapping.touch_all();
+        assert_eq!(resident(&mapping), 16 * LARGE_PAGE);
+        assert_eq!(mapping.populate_all(), Ok(()));
+    }
+
+    #[test]
+    fn a_mapping_that_cannot_be_is_refused() {
+        assert!(Mapping::new(usize::MAX).is_none());
+        assert!(Mapping::new(1 << 60).is_none());
+        assert!(Table::<AtomicU32>::new(usize::MAX / 2).is_none());
+        assert!(Table::<AtomicU32>::new(0).unwrap().is_empty());
+    }
+}

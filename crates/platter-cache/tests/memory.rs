@@ -1,0 +1,58 @@
+//! The memory that a cache takes from the system: it grows with use. Alone in its process, whose memory it measures.
+
+use platter_cache::{Prefault, Settings};
+use platter_disk::device::Device;
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes of this process in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    kib.unwrap().trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// A cache over a disk that transfers nothing.
+fn open(size: u64, prefault: Prefault) -> Result<Device, String> {
+    let below = Device::null(1 << 40).unwrap();
+    let settings = Settings { size, prefault, ..Settings::default() };
+    let cache = platter_cache::new(below.backend().clone(), &settings).map_err(|error| error.to_string())?;
+    Ok(Device::new(cache))
+}
+
+fn read(cache: &Device, first: u64, len: u64) {
+    let mut buffer = vec![0u8; MIB as usize];
+    for pos in (first..first + len).step_by(buffer.len()) {
+        cache.read_at(&mut buffer, pos).unwrap();
+    }
+}
+
+#[test]
+fn memory_grows_with_use() {
+    // Memory of threads, lanes and the like is there before.
+    read(&open(64 * MIB, Prefault::Off).unwrap(), 0, 16 * MIB);
+
+    // A large cache costs nothing until it is used. The largest that this system promises memory for.
+    let before = resident();
+    let sizes = [256 << 30, 64 << 30, 8 << 30, 1 << 30];
+    let large = sizes.into_iter().find_map(|size| open(size, Prefault::Ahead).ok()).unwrap();
+    let opened = resident() - before;
+    assert!(opened < 4 * MIB, "{opened} bytes for a cache that was opened");
+    read(&large, 0, MIB);
+    let used = resident() - before;
+    // At most 64 MiB are populated ahead of use; the rest is large pages of tables.
+    assert!(used < 100 * MIB, "{used} bytes for a page that was read");
+    drop(large);
+
+    // A full cache: the tables take at most 1.5 % of its size, but for the rest of their last large pages.
+    let size = 512 * MIB;
+    let cache = open(size, Prefault::Open).unwrap();
+    let before = resident();
+    read(&cache, 0, size);
+    let tables = resident() - before;
+    assert!(tables <= size * 15 / 1000 + 8 * MIB, "{tables} bytes of tables for {size}");
+    // It does not grow any more.
+    read(&cache, size, 2 * size);
+    let aged = resident() - before;
+    assert!(aged <= size * 15 / 1000 + 8 * MIB, "{aged} bytes of tables for {size}");
+}

@@ -1,0 +1,37 @@
+//! An initiator: a disk at an iSCSI target.
+//!
+//! The library libiscsi speaks the protocol. It is loaded when the first disk is opened. A channel is a session with one
+//! connection, and there is no thread: the thread that runs a channel gives the library commands and lets it send and receive,
+//! out of the memory of the bios and into it. What is done when a connection is lost is decided here and not by the library
+//! (record `2026-11-25-iscsi-initiator`).
+//!
+//! - `library`, `session`, `buffers`: the library, and a session of it as a safe type;
+//! - `channel`: the driver: commands to the session, answers from it, and what happens when it ends;
+//! - `commands`, `verdict`: requests as commands, and what their answers mean;
+//! - `attempt`, `found`: connecting, logging in, and what a logical unit says of itself;
+//! - `disk`, `discover`: the disk; targets and logical units.
+
+mod attempt;
+mod buffers;
+mod channel;
+mod commands;
+mod discover;
+mod disk;
+mod error;
+mod found;
+mod library;
+mod options;
+mod session;
+mod shared;
+mod slots;
+mod terms;
+mod url;
+mod verdict;
+
+pub use discover::{Unit, luns, targets, unit};
+pub use disk::IscsiDisk;
+pub use error::IscsiError;
+pub use options::IscsiOptions;
+pub use session::Target;
+pub use terms::Digest;
+pub use url::{Account, BadUrl, Portal, Url};

@@ -1,0 +1,400 @@
+//! The driver: one session after another, whose requests survive its loss.
+
+use super::attempt::Attempt;
+use super::library::status;
+use super::session::{Answer, Session};
+use super::shared::Shared;
+use super::slots::{Slots, State};
+use super::verdict::{Judged, Verdict, judge};
+use crate::ears::Ears;
+use crate::unflushed::Change;
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver, Started};
+use platter_block::time::{Span, Time};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+mod link;
+mod transmit;
+
+/// The first pause between two attempts to connect, and the longest.
+const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
+/// Longest wait for the answer to a logout.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+const GONE: i64 = -(libc::ENODEV as i64);
+const FAILED: i64 = -(libc::EIO as i64);
+const BUSY: i64 = -(libc::EAGAIN as i64);
+const UNSUPPORTED: i64 = -(libc::EOPNOTSUPP as i64);
+const CANCELLED: i64 = -(libc::ECANCELED as i64);
+
+/// The state of the session.
+enum Link {
+    /// It works.
+    Up(Session),
+    /// There is none. The next attempt is made when it is needed, but not before a time.
+    Down { retry: Time },
+    /// It is being made.
+    Attempting { attempt: Box<Attempt>, until: Time },
+}
+
+/// A channel to a disk at a target.
+pub(super) struct Channel {
+    shared: Arc<Shared>,
+    /// The number of its session, which a new one of this channel takes over.
+    port: u16,
+    link: Link,
+    slots: Slots,
+    /// Requests that wait to be sent, in order.
+    outbox: VecDeque<u32>,
+    /// Requests that the session has.
+    sent: usize,
+    /// Changes in doubt.
+    doubts: usize,
+    /// Requests that the queue has given up, and that the session has.
+    given_up: usize,
+    /// Most commands that the target takes at once, as far as is known.
+    window: usize,
+    /// The logical unit was reset; whether it lost its cache.
+    reset: Option<bool>,
+    answers: Vec<Answer>,
+    ready: Vec<Completion>,
+    /// Whether a wait has received what there was.
+    is_fresh: bool,
+    /// The session ended during a wait.
+    is_lost: bool,
+    /// Until when I/O is held, while there is no session.
+    outage: Option<Time>,
+    pause: Span,
+    /// The address that is tried next.
+    place: usize,
+    ears: OnceLock<Ears>,
+    /// Whether the ears listen for room to send.
+    hears_output: AtomicBool,
+    rung: AtomicBool,
+}
+
+impl Channel {
+    /// A channel over a session that is ready.
+    pub(super) fn new(shared: Arc<Shared>, port: u16, session: Session) -> Channel {
+        Channel {
+            window: shared.options.depth as usize,
+            shared,
+            port,
+            link: Link::Up(session),
+            slots: Slots::default(),
+            outbox: VecDeque::new(),
+            sent: 0,
+            doubts: 0,
+            given_up: 0,
+            reset: None,
+            answers: Vec::new(),
+            ready: Vec::new(),
+            is_fresh: false,
+            is_lost: false,
+            outage: None,
+            pause: PAUSES.0,
+            place: 0,
+            ears: OnceLock::new(),
+            hears_output: AtomicBool::new(false),
+            rung: AtomicBool::new(false),
+        }
+    }
+
+    fn session(&self) -> Option<&Session> {
+        match &self.link {
+            Link::Up(session) => Some(session),
+            Link::Attempting { attempt, .. } => Some(attempt.session()),
+            Link::Down { .. } => None,
+        }
+    }
+
+    /// Completes a request with a result.
+    fn finish(&mut self, index: u32, result: i64) {
+        let slot = self.slots.at(index);
+        match slot.state {
+            State::Sent => {
+                self.sent -= 1;
+                self.given_up -= usize::from(slot.given_up.is_some());
+            }
+            State::InDoubt(_) => self.doubts -= 1,
+            _ => {}
+        }
+        let mut result = result;
+        if result >= 0 && slot.changes() {
+            let copy = Vec::new;
+            let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
+            self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
+        }
+        if result >= 0 && slot.op == Op::Flush {
+            if self.shared.unflushed.flushed(slot.covers) {
+                self.shared.recover();
+            } else {
+                self.shared.report(
+                    "a flush failed: the target may have lost earlier writes with a session or a reset",
+                );
+                result = FAILED;
+            }
+        }
+        self.ready.push(Completion { tag: slot.tag, result });
+        self.slots.put(index);
+    }
+
+    /// Takes the answers that have come.
+    fn hear(&mut self) {
+        let Link::Up(session) = &mut self.link else { return };
+        let mut answers = std::mem::take(&mut self.answers);
+        session.take_answers(&mut answers);
+        for answer in answers.drain(..) {
+            self.answered(answer);
+        }
+        self.answers = answers;
+    }
+
+    /// Does what the answer to a request asks for.
+    fn answered(&mut self, answer: Answer) {
+        if self.slots.at(answer.token).command.is_some() {
+            return self.command_answered(answer);
+        }
+        // What was read is complete unless the target says otherwise.
+        if answer.status == status::GOOD && answer.missing == 0 && answer.sense.is_empty() {
+            return self.good(answer, 0);
+        }
+        let Judged { verdict, why, deferred } = judge(&answer);
+        let index = answer.token;
+        let slot = self.slots.at_mut(index);
+        let is_change = slot.changes();
+        if deferred {
+            self.shared.unflushed.suspect();
+        }
+        match verdict {
+            Verdict::Good => {
+                let missing = answer.missing;
+                self.good(answer, missing);
+            }
+            Verdict::Lost if answer.is_aborted => {
+                // The target may have carried out a part of a change before it ended it.
+                self.finish(index, if is_change { FAILED } else { CANCELLED });
+            }
+            Verdict::Lost => slot.buffers = answer.buffers,
+            Verdict::Again => {
+                slot.buffers = answer.buffers;
+                self.repeat(index, &why);
+            }
+            Verdict::Reset { power } => {
+                slot.buffers = answer.buffers;
+                self.reset = Some(power || self.reset == Some(true));
+                self.repeat(index, &why);
+            }
+            Verdict::Busy => {
+                self.shared.counts.busy.fetch_add(1, Ordering::Relaxed);
+                self.shared.report(&format!("the target has no room for a command ({why})"));
+                self.finish(index, BUSY);
+            }
+            // A unit without a cache need not know the command.
+            Verdict::Failed(libc::EOPNOTSUPP) if slot.op == Op::Flush => self.finish(index, 0),
+            Verdict::Failed(errno) => {
+                self.shared.report(&format!("the target answers: {why}"));
+                self.finish(index, -i64::from(errno));
+            }
+        }
+    }
+
+    fn good(&mut self, answer: Answer, missing: u64) {
+        let slot = self.slots.at_mut(answer.token);
+        slot.buffers = answer.buffers;
+        let result = if slot.op.has_data() { slot.len.saturating_sub(missing) as i64 } else { 0 };
+        self.finish(answer.token, result);
+    }
+
+    /// Sends a request again that the target has not carried out.
+    fn repeat(&mut self, index: u32, why: &str) {
+        let slot = self.slots.at_mut(index);
+        slot.attempts += 1;
+        if slot.is_over() {
+            self.shared.report(&format!("the target answers: {why}"));
+            return self.finish(index, FAILED);
+        }
+        self.stage_again(index);
+    }
+
+    /// Puts a request that the session had in front of those that wait.
+    fn stage_again(&mut self, index: u32) {
+        let slot = self.slots.at_mut(index);
+        match slot.state {
+            State::Sent => self.sent -= 1,
+            State::InDoubt(_) => self.doubts -= 1,
+            _ => {}
+        }
+        slot.state = State::Staged;
+        self.shared.counts.repeated.fetch_add(1, Ordering::Relaxed);
+        self.outbox.push_front(index);
+    }
+
+    /// Makes the wait handle readable: there is something to report.
+    fn announce(&self) {
+        if let Some(ears) = self.ears.get()
+            && !self.rung.swap(true, Ordering::Relaxed)
+        {
+            ears.ring();
+        }
+    }
+
+    /// Keeps the wait handle up to date. `anew`: there is another connection.
+    fn listen(&mut self, anew: bool) {
+        let Some(ears) = self.ears.get() else { return };
+        let Some(session) = self.session() else { return };
+        let output = session.wants_output();
+        if self.hears_output.swap(output, Ordering::Relaxed) != output || anew {
+            session.with_descriptor(|descriptor| ears.listen(descriptor, output));
+        }
+    }
+}
+
+impl Driver for Channel {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        if self.slots.taken() >= self.shared.options.depth as usize {
+            return false;
+        }
+        let index = self.slots.take(request);
+        if request.op == Op::Flush {
+            self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
+        }
+        self.outbox.push_back(index);
+        if self.shared.failure().is_some() {
+            self.fail_all(now);
+        }
+        true
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.advance(now);
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+        self.listen(false);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        if self.rung.swap(false, Ordering::Relaxed)
+            && let Some(ears) = self.ears.get()
+        {
+            ears.silence();
+        }
+        // An idle session is looked at only for threads that would otherwise see it readable forever.
+        if self.sent > 0 || self.ears.get().is_some() {
+            self.receive(now);
+        }
+        self.advance(now);
+        self.listen(false);
+        done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        let link = match &self.link {
+            Link::Up(_) => None,
+            Link::Down { retry } => (!self.outbox.is_empty() || self.doubts > 0).then_some(*retry),
+            Link::Attempting { until, .. } => Some(*until),
+        };
+        Time::earliest(link, Time::earliest(self.next_doubt(), self.next_silence()))
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.submit(now);
+        if !self.ready.is_empty() || self.slots.taken() == 0 {
+            return;
+        }
+        let event = self.next_event().map(|at| at.since(now));
+        let limit = timeout.into_iter().chain(event).min();
+        let limit = limit.map_or(Duration::MAX, |limit| Duration::from_nanos(limit.0));
+        match &mut self.link {
+            Link::Up(session) => {
+                self.is_lost |= !session.service_after(limit);
+                self.is_fresh = true;
+            }
+            Link::Attempting { attempt, .. } => attempt.session().wait(limit),
+            Link::Down { .. } => std::thread::sleep(limit.min(Duration::from_nanos(PAUSES.1.0))),
+        }
+    }
+
+    fn wait_handle(&self) -> Option<i32> {
+        if self.ears.get().is_none() {
+            let ears = Ears::new().ok()?;
+            // Listens for room to send too, until the channel is run next.
+            self.hears_output.store(true, Ordering::Relaxed);
+            if let Some(session) = self.session() {
+                session.with_descriptor(|descriptor| ears.listen(descriptor, true));
+            }
+            let _ = self.ears.set(ears);
+            self.announce();
+        }
+        self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
+    }
+
+    /// Asks the target to abort a command that was sent. It then answers the abort within `peer_timeout`, or the session is
+    /// given up.
+    fn cancel(&mut self, now: Time, tag: u32) -> bool {
+        let found = self.slots.live().find(|(_, slot)| slot.tag == tag);
+        let Some((index, state)) = found.map(|(index, slot)| (index, slot.state)) else { return false };
+        match state {
+            State::Staged => {
+                self.outbox.retain(|&other| other != index);
+                self.finish(index, CANCELLED);
+                self.announce();
+                true
+            }
+            State::Sent => {
+                let slot = self.slots.at_mut(index);
+                if slot.given_up.is_none() {
+                    slot.given_up = Some(now + self.shared.options.peer_timeout);
+                    self.given_up += 1;
+                    self.shared.counts.aborts.fetch_add(1, Ordering::Relaxed);
+                    if let Link::Up(session) = &mut self.link {
+                        session.abort(index);
+                        self.is_lost |= !session.service(false, true);
+                    }
+                }
+                true
+            }
+            _ => {
+                self.slots.at_mut(index).given_up.get_or_insert(Time(u64::MAX));
+                false
+            }
+        }
+    }
+}
+
+impl Drop for Channel {
+    /// Waits for the answers to what was sent, so that the target works on nothing any more when the disk is closed.
+    fn drop(&mut self) {
+        let begin = Instant::now();
+        self.outbox.clear();
+        let patience = Duration::from_nanos(self.shared.options.peer_timeout.0);
+        while let Link::Up(session) = &mut self.link
+            && self.sent > 0
+        {
+            let left = patience.saturating_sub(begin.elapsed());
+            if left.is_zero() || !session.service_after(left) {
+                break;
+            }
+            self.hear();
+            // What the target wants again has ended too.
+            self.outbox.clear();
+        }
+        if let (Link::Up(session), 0) = (&mut self.link, self.sent)
+            && session.log_out()
+        {
+            let until = Instant::now() + FAREWELL;
+            while session.staged().is_none() {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() || !session.service_after(left) {
+                    break;
+                }
+            }
+        }
+        self.shared.put_port(self.port);
+    }
+}

@@ -1,0 +1,234 @@
+//! What happens when the session ends, and how it comes back.
+//!
+//! A request that was sent and not answered may have been carried out or not. A read or a flush is sent again over the next
+//! session. A change must not be, as long as the target may still carry out the old one: it could then land after newer data. A
+//! new session of the same name and number takes the place of the old one, and the target ends all commands of that before it
+//! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless the queue has given
+//! it up: other I/O may have taken its place since.
+
+use super::{Channel, FAILED, GONE, Link, PAUSES};
+use crate::iscsi::client::attempt::{Attempt, Ready};
+use crate::iscsi::client::discover::terms;
+use crate::iscsi::client::slots::State;
+use platter_block::defect::{self, Defect};
+use platter_block::time::{Span, Time};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// The unit attention of a nexus that is new, by which a unit says that nothing else has happened (I_T NEXUS LOSS OCCURRED).
+const NEXUS_LOSS: (u8, u8) = (0x29, 0x07);
+
+impl Channel {
+    /// Goes on with what can be done now.
+    pub(super) fn advance(&mut self, now: Time) {
+        if self.shared.failure().is_some() {
+            return self.fail_all(now);
+        }
+        if self.next_silence().is_some_and(|until| now >= until) {
+            self.lost(now, Some("the target does not answer an abort"));
+        }
+        self.end_doubts(now);
+        loop {
+            match &mut self.link {
+                Link::Up(_) => {
+                    self.transmit(now);
+                    if matches!(self.link, Link::Up(_)) {
+                        return;
+                    }
+                }
+                Link::Down { retry } => {
+                    let due = now >= *retry;
+                    if self.outbox.is_empty() && self.doubts == 0 {
+                        return;
+                    }
+                    if !due {
+                        if self.outage.is_none_or(|until| now >= until) {
+                            self.fail_held();
+                        }
+                        return;
+                    }
+                    self.attempt(now);
+                }
+                Link::Attempting { attempt, until } => {
+                    let (result, late) = (attempt.advance(Duration::ZERO), now >= *until);
+                    match result {
+                        Ok(true) => self.established(now),
+                        Ok(false) if late => self.attempt_failed(now, "the target does not answer"),
+                        Ok(false) => return,
+                        Err(error) => self.attempt_failed(now, &error.to_string()),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The session has ended, for a reason of the library's unless another one is known.
+    pub(super) fn lost(&mut self, now: Time, why: Option<&str>) {
+        let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) else { return };
+        let told = session.loss();
+        self.shared.report(&format!("the session ended: {}", why.unwrap_or(&told)));
+        for answer in session.end() {
+            self.answered(answer);
+        }
+        (self.is_fresh, self.is_lost, self.reset) = (false, false, None);
+        let until = now + self.shared.options.reconnect;
+        for index in self.slots.select(|slot| slot.state == State::Sent) {
+            let slot = self.slots.at_mut(index);
+            slot.attempts += 1;
+            if slot.changes() {
+                self.doubt(index, until);
+            } else if slot.is_over() {
+                self.finish(index, FAILED);
+            } else {
+                self.stage_again(index);
+            }
+        }
+        (self.pause, self.outage) = (PAUSES.0, Some(until));
+    }
+
+    /// The target may still carry out a change.
+    fn doubt(&mut self, index: u32, until: Time) {
+        let slot = self.slots.at_mut(index);
+        slot.state = State::InDoubt(until);
+        self.sent -= 1;
+        self.doubts += 1;
+        self.given_up -= usize::from(slot.given_up.is_some());
+    }
+
+    /// Until when changes are in doubt for which the queue waits.
+    pub(super) fn next_doubt(&self) -> Option<Time> {
+        if self.doubts == 0 {
+            return None;
+        }
+        let until = |state| if let State::InDoubt(until) = state { Some(until) } else { None };
+        let waited = self.slots.live().filter(|(_, slot)| slot.given_up.is_none());
+        waited.filter_map(|(_, slot)| until(slot.state)).min()
+    }
+
+    /// Until when the target must have answered an abort.
+    pub(super) fn next_silence(&self) -> Option<Time> {
+        if self.given_up == 0 {
+            return None;
+        }
+        let sent = self.slots.live().filter(|(_, slot)| slot.state == State::Sent);
+        sent.filter_map(|(_, slot)| slot.given_up).min()
+    }
+
+    /// There was no new session in the time for which I/O is held. With one session in all, changes in doubt end now: whatever
+    /// is sent later is sent over a session that has ended the old one. Other sessions could pass them.
+    fn end_doubts(&mut self, now: Time) {
+        if self.next_doubt().is_none_or(|until| now < until) {
+            return;
+        }
+        if self.shared.options.connections == 1 {
+            for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
+                self.finish(index, FAILED);
+            }
+            let why = self.shared.trouble();
+            self.shared.report(&format!("a write that was not answered may have been carried out ({why})"));
+            return;
+        }
+        let why = "a session ended and did not come back, so an earlier write may still change the disk at any time; open it \
+                   again when the target is known to be idle";
+        self.shared.fail(why.to_owned());
+        self.fail_all(now);
+    }
+
+    /// Begins to connect.
+    fn attempt(&mut self, now: Time) {
+        let shared = &self.shared;
+        let place = shared.places[self.place % shared.places.len()];
+        self.place += 1;
+        let mut number = shared.number;
+        if defect::is_on(Defect::IscsiOldSessionLives) {
+            number ^= self.place as u32;
+        }
+        let terms = terms(&shared.url, &shared.options, (number, self.port));
+        match Attempt::begin(&terms, place) {
+            Ok(attempt) => {
+                let until = now + shared.options.connect_timeout;
+                self.link = Link::Attempting { attempt: Box::new(attempt), until };
+                self.listen(true);
+            }
+            Err(error) => self.attempt_failed(now, &error.to_string()),
+        }
+    }
+
+    fn attempt_failed(&mut self, now: Time, why: &str) {
+        self.shared.report(&format!("no session: {why}"));
+        self.link = Link::Down { retry: now + self.pause };
+        self.pause = Span(2 * self.pause.0).min(PAUSES.1);
+        if self.outage.is_none_or(|until| now >= until) {
+            self.fail_held();
+        }
+    }
+
+    fn established(&mut self, now: Time) {
+        let link = std::mem::replace(&mut self.link, Link::Down { retry: now });
+        let Link::Attempting { attempt, .. } = link else { return };
+        let Some(Ready { session, found, attentions }) = attempt.into_ready() else { return };
+        if let Some(difference) = self.shared.found.difference(&found) {
+            self.shared.fail(format!("the target came back with another disk: {difference}"));
+            return self.fail_all(now);
+        }
+        // A unit that says nothing but that the nexus was lost still has its cache.
+        let keeps_cache = !attentions.is_empty() && attentions.iter().all(|code| *code == NEXUS_LOSS);
+        if !keeps_cache && !defect::is_on(Defect::IscsiLossForgotten) {
+            self.shared.unflushed.lost();
+        }
+        self.shared.counts.reconnects.fetch_add(1, Ordering::Relaxed);
+        self.shared.down.store(false, Ordering::SeqCst);
+        self.shared.recover();
+        self.link = Link::Up(session);
+        (self.outage, self.pause) = (None, PAUSES.0);
+        self.window = self.shared.options.depth as usize;
+        self.resolve_doubts();
+        self.listen(true);
+    }
+
+    /// The target has ended everything of the old session.
+    fn resolve_doubts(&mut self) {
+        for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
+            let slot = self.slots.at(index);
+            match slot.is_over() {
+                true => self.finish(index, FAILED),
+                false => self.stage_again(index),
+            }
+        }
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+    }
+
+    /// I/O was held as long as it may be.
+    fn fail_held(&mut self) {
+        self.shared.down.store(true, Ordering::SeqCst);
+        while let Some(index) = self.outbox.pop_front() {
+            self.finish(index, GONE);
+        }
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+    }
+
+    /// The disk must not be used any more: everything fails.
+    pub(super) fn fail_all(&mut self, now: Time) {
+        if let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) {
+            for answer in session.end() {
+                self.answered(answer);
+            }
+        }
+        self.outbox.clear();
+        for index in self.slots.select(|_| true) {
+            let slot = self.slots.at(index);
+            if matches!(slot.state, State::InDoubt(_)) && slot.given_up.is_some() {
+                // The queue knows that it is in doubt, and for how long: for ever.
+                continue;
+            }
+            self.finish(index, if slot.state == State::Staged { GONE } else { FAILED });
+        }
+        if !self.ready.is_empty() {
+            self.announce();
+        }
+    }
+}

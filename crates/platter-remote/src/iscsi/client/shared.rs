@@ -1,0 +1,119 @@
+//! What the channels of a disk at a target share.
+
+use super::found::Found;
+use super::options::IscsiOptions;
+use super::url::Url;
+use crate::unflushed::Unflushed;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Numbers that reports show.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) reconnects: AtomicU64,
+    /// Commands that were sent again, because of a lost connection or because the target asked for it.
+    pub(super) repeated: AtomicU64,
+    /// Commands that the target had no room for.
+    pub(super) busy: AtomicU64,
+    pub(super) aborts: AtomicU64,
+}
+
+/// What the channels of a disk at a target share.
+pub(super) struct Shared {
+    pub(super) url: Url,
+    pub(super) options: IscsiOptions,
+    pub(super) places: Vec<SocketAddr>,
+    /// The logical unit when the disk was opened.
+    pub(super) found: Found,
+    /// What tells sessions of this disk from others of the initiator.
+    pub(super) number: u32,
+    pub(super) unflushed: Unflushed,
+    pub(super) counts: Counts,
+    /// Which connections are in use.
+    ports: Mutex<Vec<bool>>,
+    /// Connections have been missing for longer than I/O is held.
+    pub(super) down: AtomicBool,
+    /// Why the disk must not be used any more.
+    failed: OnceLock<String>,
+    trouble: Mutex<String>,
+    /// Whether that may be the cause of failures now.
+    is_troubled: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(super) fn new(
+        url: Url,
+        options: IscsiOptions,
+        places: Vec<SocketAddr>,
+        found: Found,
+        number: u32,
+    ) -> Shared {
+        Shared {
+            ports: Mutex::new(vec![false; options.connections as usize]),
+            url,
+            options,
+            places,
+            found,
+            number,
+            unflushed: Unflushed::new(0),
+            counts: Counts::default(),
+            down: AtomicBool::new(false),
+            failed: OnceLock::new(),
+            trouble: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes the number of a connection. `None`: all are in use.
+    pub(super) fn take_port(&self) -> Option<u16> {
+        let mut ports = lock(&self.ports);
+        let free = ports.iter().position(|taken| !taken)?;
+        ports[free] = true;
+        Some(free as u16)
+    }
+
+    pub(super) fn put_port(&self, port: u16) {
+        lock(&self.ports)[usize::from(port)] = false;
+    }
+
+    /// Connections that are in use.
+    pub(super) fn connections(&self) -> usize {
+        lock(&self.ports).iter().filter(|taken| **taken).count()
+    }
+
+    /// The disk must not be used any more.
+    pub(super) fn fail(&self, why: String) {
+        self.report(&why);
+        // The first reason counts.
+        let _ = self.failed.set(why);
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failed.get().map(String::as_str)
+    }
+
+    /// Remembers the last trouble.
+    pub(super) fn report(&self, trouble: &str) {
+        trouble.clone_into(&mut lock(&self.trouble));
+        self.is_troubled.store(true, Ordering::SeqCst);
+    }
+
+    /// The last trouble is over.
+    pub(super) fn recover(&self) {
+        self.is_troubled.store(false, Ordering::SeqCst);
+    }
+
+    /// The trouble that may be the cause of a failure that has just happened.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
+    }
+
+    pub(super) fn trouble(&self) -> String {
+        lock(&self.trouble).clone()
+    }
+}

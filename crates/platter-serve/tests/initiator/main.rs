@@ -1,0 +1,25 @@
+//! The contract of devices, over the iSCSI initiator and the export of this crate: what is written arrives whichever way it is
+//! called. libiscsi speaks the protocol of the initiator; without it every test is skipped.
+
+#![cfg(feature = "iscsi")]
+
+mod answers;
+mod between;
+#[path = "../../../platter-disk/tests/device/callers.rs"]
+mod callers;
+mod kinds;
+mod life;
+mod logins;
+#[path = "../../../platter-disk/tests/device/memory.rs"]
+mod memory;
+// The rig is shared with other suites, which use more of it.
+mod pieces;
+#[allow(unused, reason = "the other tests use all of it")]
+#[path = "../../../platter-disk/tests/device/rig.rs"]
+mod rig;
+mod tgt;
+
+#[path = "../../../platter-disk/tests/device/concurrency.rs"]
+mod concurrency;
+#[path = "../../../platter-disk/tests/device/data.rs"]
+mod data;
