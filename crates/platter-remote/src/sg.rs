@@ -11,6 +11,7 @@ mod channel;
 mod disk;
 mod header;
 mod node;
+mod shared;
 mod verdict;
 mod work;
 

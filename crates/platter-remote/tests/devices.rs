@@ -61,6 +61,11 @@ fn live(device: &Device, base: u64, truth: &mut [u8], seed: u64) {
     let (limits, mut numbers) = (device.geometry().limits, Numbers(seed));
     let block = u64::from(limits.logical_block);
     let blocks = truth.len() as u64 / block;
+    // Longer than a command that writes zeroes may be.
+    device.write_at(&vec![0xaa; truth.len()], base).unwrap();
+    device.write_zeroes(base, truth.len() as u64).unwrap();
+    device.read_at(truth, base).unwrap();
+    assert!(truth.iter().all(|byte| *byte == 0), "zeroes of {} at {base}", truth.len());
     for step in 0..STEPS {
         let first = numbers.next(blocks);
         let most = (blocks - first).min(if step % 16 == 0 { blocks } else { 64 });

@@ -37,6 +37,7 @@ const UNSAFE: &[(&str, &str)] = &[
         "headers of requests in system calls on sockets",
     ),
     ("crates/platter-remote/src/nvme/disk/calls.rs", "memory of requests in ioctls"),
+    ("crates/platter-remote/src/nvme/disk/carrier.rs", "a promise about the memory of requests"),
     ("crates/platter-remote/src/nvme/disk/channel.rs", "memory of requests in flight"),
     ("crates/platter-remote/src/nvme/disk/ring.rs", "entries of a ring that name memory"),
     ("crates/platter-remote/src/sg/channel.rs", "memory of requests in flight"),

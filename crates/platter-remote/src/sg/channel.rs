@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::disk::Shared;
 use super::node::Interface;
+use super::shared::Shared;
 use super::verdict::judge;
 use super::work::{Asynchronous, MAX_SENT, Synchronous, Terms, Work};
 use crate::ears::{Ears, timespec};

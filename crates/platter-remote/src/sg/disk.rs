@@ -3,6 +3,7 @@
 use super::channel::Channel;
 use super::header::Returned;
 use super::node::{Interface, Node};
+use super::shared::{Counts, Shared};
 use super::verdict::judge;
 use super::work::{Terms, Work};
 use super::{SgError, SgOptions};
@@ -21,40 +22,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a unit may take to become ready, in pauses.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSES: u32 = 100;
-
-/// What all channels of a disk share.
-pub(super) struct Shared {
-    pub(super) node: Node,
-    pub(super) options: SgOptions,
-    pub(super) found: Found,
-    pub(super) unflushed: Unflushed,
-    pub(super) counts: Counts,
-    trouble: Mutex<String>,
-}
-
-#[derive(Default)]
-pub(super) struct Counts {
-    pub(super) direct: AtomicU64,
-    pub(super) repeated: AtomicU64,
-    pub(super) busy: AtomicU64,
-}
-
-impl Shared {
-    /// Keeps what is to be told of a failure.
-    pub(super) fn report(&self, why: &str) {
-        why.clone_into(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn trouble(&self) -> String {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// A SCSI disk of the system.
 pub struct SgDisk {

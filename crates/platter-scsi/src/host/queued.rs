@@ -81,6 +81,7 @@ mod tests {
         assert_eq!(reach(Cdb::new(&cdb::INQUIRY).bytes(), None, 512), Reach::Nothing);
         assert_eq!(reach(&[0xc1; 10], None, 512), Reach::Everything);
         assert!(!reach(Cdb::new(&cdb::SYNCHRONIZE_CACHE_10).bytes(), None, 512).changes());
-        assert!(reach(Cdb::new(&cdb::UNMAP).bytes(), None, 512).changes());
+        let unmap = Cdb::new(&cdb::UNMAP).with("PARAMETER LIST LENGTH", 24);
+        assert!(reach(unmap.bytes(), None, 512).changes());
     }
 }

@@ -70,6 +70,7 @@ impl Carrier for Calls {
         ROOM
     }
 
+    // SAFETY: the caller keeps the memory until it has collected the answer, as the trait says.
     unsafe fn start(&mut self, message: &Message<'_>) -> bool {
         let (data, is_list) = match message.pieces {
             [] => ((0, 0), false),

@@ -1,5 +1,7 @@
 //! What brings commands to the kernel: a ring, or threads.
 
+#![allow(unsafe_code)]
+
 use platter_block::command::MAX_BYTES;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::Span;

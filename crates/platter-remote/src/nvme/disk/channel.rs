@@ -223,10 +223,9 @@ impl Driver for Channel {
         if self.sent > 0 || self.is_watched.load(Ordering::Relaxed) {
             self.receive();
         }
-        if !self.outbox.is_empty() {
-            self.transmit();
-            self.carrier.submit();
-        }
+        self.transmit();
+        // Also what the kernel had no resources for.
+        self.carrier.submit();
         done.append(&mut self.ready);
     }
 

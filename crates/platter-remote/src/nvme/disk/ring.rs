@@ -75,6 +75,7 @@ impl Carrier for Ring {
         ENTRIES as usize
     }
 
+    // SAFETY: the caller keeps the memory until it has collected the answer, as the trait says.
     unsafe fn start(&mut self, message: &Message<'_>) -> bool {
         if message.is_admin && !self.has_controller {
             return false;
@@ -117,7 +118,12 @@ impl Carrier for Ring {
                 continue;
             }
             self.sent -= 1;
-            let (index, result) = (data as u32, completion.result());
+            let (index, mut result) = (data as u32, completion.result());
+            if data & FIXED != 0 && result == -libc::EINVAL {
+                // Linux 6.0 and older: no registered memory for commands. The queue sends it again, as plain memory.
+                (self.takes_regions, self.regions) = (false, [RegionId::NONE; REGIONS]);
+                result = -libc::EAGAIN;
+            }
             answers.push(Answer { index, result, value: completion.big_cqe()[0] });
         }
     }
