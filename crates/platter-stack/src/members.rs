@@ -36,7 +36,7 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
 /// Checks that all members use the same clock.
 pub(crate) fn check_clocks(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), LayerError> {
     let clock = |member: &Arc<dyn Backend>| member.clock().map(|clock| Arc::as_ptr(&clock).addr());
-    let first = members.first().map_or(None, clock);
+    let first = members.first().and_then(clock);
     if let Some(other) = members.iter().position(|member| clock(member) != first) {
         let message = format!(
             "{layer}: members 0 ({}) and {other} ({}) do not use the same clock; use members of \

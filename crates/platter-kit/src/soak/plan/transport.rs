@@ -1,7 +1,6 @@
 //! Disks behind SCSI targets.
 
 use super::super::feature::{Feature, Features};
-use super::disk::{DiskPlan, ModelPlan};
 use platter_block::backend::Backend;
 use platter_block::elevator::Elevator;
 use platter_block::fault::Error;
@@ -79,15 +78,4 @@ fn faults(rng: &mut Rng, keeps_order: bool) -> FaultPlan {
     plan.seed = rng.bits();
     plan.not_ready_for = Span::from_millis(1 + rng.below(100));
     plan
-}
-
-impl DiskPlan {
-    /// Puts the disk behind a target, if the generator chooses so.
-    pub(super) fn put_away(&mut self, rng: &mut Rng, on: Features) {
-        // UNMAP leaves what is not a whole unit of the disk, which the oracle takes for data.
-        let inexact = on.has(Feature::Discards) && matches!(self.model, ModelPlan::Known(..));
-        if rng.below(3) > 0 && !inexact {
-            self.transport = Some(Transport::new(rng, on));
-        }
-    }
 }
