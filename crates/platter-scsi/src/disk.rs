@@ -181,10 +181,6 @@ impl Disk for ScsiDisk {
         Some(self.port.options.depth)
     }
 
-    fn max_channels(&self) -> Option<u32> {
-        self.port.hub.device.max_lanes()
-    }
-
     fn clock(&self) -> Option<Arc<VirtualClock>> {
         self.port.hub.device.clock()
     }

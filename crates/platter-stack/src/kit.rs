@@ -17,6 +17,7 @@
 //!
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
 
+mod again;
 pub mod board;
 mod copies;
 mod copy;

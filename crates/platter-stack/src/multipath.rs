@@ -115,6 +115,7 @@ struct Multipath {
     commands: CommandSets,
     geometry: Geometry,
     identity: Identity,
+    devices: Vec<Arc<dyn Backend>>,
 }
 
 /// One disk through several paths.
@@ -161,6 +162,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         commands,
         geometry,
         identity,
+        devices: paths.clone(),
     });
     let name = name_of("multipath", "", &paths);
     let frame = Frame::new(paths, 1, below, layer)?;
@@ -375,6 +377,11 @@ impl Multipath {
             let status = self.below.flush(path).await;
             match status {
                 Err(fault) if is_of_path(fault) => self.leave(path, fault),
+                Ok(()) if path != wanted => {
+                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
+                    self.devices[wanted].acknowledge_flush_failure();
+                    return Ok(());
+                }
                 status => return status,
             }
             path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;

@@ -66,7 +66,7 @@ features! {
     Resize "resize" 20 "disks that shrink, grow again or are taken away while in use",
     Snapshots "snapshots" 100 "snapshots, in runs without failing disks",
     Tags "ordered-tags" 40 "disks to which barriers are sent as ordered tags",
-    Scsi "scsi" 60 "disks behind SCSI targets with one path or two and faults of the transport, in runs without failing disks",
+    Scsi "scsi" 60 "disks behind SCSI targets with faults of the transport, in runs without failing disks and power cuts",
 }
 
 /// Some of the features.

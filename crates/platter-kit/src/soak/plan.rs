@@ -39,7 +39,8 @@ const TAGS: u64 = 0x7461_6773;
 const TRANSPORTS: u64 = 0x7363_7369;
 
 /// Features of runs without targets: what a disk reports of these faults goes through sense data, which says less.
-const NOT_BEHIND: [Feature; 8] = [
+const NOT_BEHIND: [Feature; 9] = [
+    Feature::Cuts,
     Feature::Stuck,
     Feature::Transient,
     Feature::Errors,

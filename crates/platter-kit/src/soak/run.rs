@@ -225,9 +225,9 @@ impl<'a> Run<'a> {
                 return Ok(Arc::new(backend.map_err(failed)?) as Arc<dyn Backend>);
             };
             let below = DiskBackend::new(disk, DiskSettings::default(), None).map_err(failed)?;
-            let reached = transport.reach(Arc::new(below), &plan.settings, elevator);
-            let Reached { backend, ports: own } = reached.map_err(failed)?;
-            ports.extend(own);
+            let reached = transport.reach(Arc::new(below), &plan.settings, elevator());
+            let Reached { backend, port } = reached.map_err(failed)?;
+            ports.push(port);
             Ok(backend)
         };
         let disks: Vec<_> = self
@@ -462,7 +462,7 @@ fn order(device: &Arc<dyn Backend>, ordered: Ordered) -> Result<(), Error> {
 fn place(device: &Arc<dyn Backend>, disks: &[Arc<dyn Backend>], sector: u64) -> (usize, u64) {
     let (mut device, mut pos) = (Arc::clone(device), sector * 512);
     loop {
-        // A disk may be several paths.
+        // A disk behind a target is as large as the disk.
         let is = |backend: &Arc<dyn Backend>| Arc::as_ptr(backend).addr() == Arc::as_ptr(&device).addr();
         if let Some(disk) = disks.iter().position(is) {
             return (disk, pos / 512);

@@ -52,6 +52,12 @@ impl Carried {
         self.steps.get(self.at).copied()
     }
 
+    /// Whether the device may be asked to cancel what it has. A flush that was cancelled has failed, and a device may have
+    /// lost what it was to make durable.
+    pub(super) fn may_cancel(&self) -> bool {
+        self.step().is_none_or(|step| step.action != Action::Flush)
+    }
+
     /// Where the next bio begins in its step, and how long it is.
     fn piece(&self, step: &Step, block: u64) -> (u64, u64) {
         let most = match step.action {

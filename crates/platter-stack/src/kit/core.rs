@@ -50,7 +50,7 @@ pub(super) struct TaskState {
     /// Its I/Os below that use its memory.
     pub(super) parts: u32,
     /// The first byte of the bio that failed, and why.
-    failed: Option<(u64, Fault)>,
+    pub(super) failed: Option<(u64, Fault)>,
     token: u64,
     flags: Flags,
     pos: u64,
@@ -507,16 +507,6 @@ impl Task {
         self.len
     }
 
-    /// First byte, and byte past the last, of what the bio may read or change.
-    pub fn reach(&self) -> (u64, u64) {
-        self.reach
-    }
-
-    /// Whether the bio may change the device.
-    pub fn changes(&self) -> bool {
-        self.changes
-    }
-
     /// Whether there is nothing to do; never, because empty bios are refused.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -538,17 +528,6 @@ impl Task {
     pub fn part(&self, skip: u64, len: u64, device: usize, pos: u64) -> Io {
         let key = self.below.core().part(self.slot, (skip, len), device, pos);
         Io { below: self.below.clone(), key }
-    }
-
-    /// Whether the deadline of the bio has passed.
-    pub fn has_expired(&self) -> bool {
-        let core = self.below.core();
-        core.tasks[self.slot as usize].deadline.is_some_and(|deadline| deadline <= core.now)
-    }
-
-    /// The parts that have failed so far will be carried out again: their failures are not the bio's.
-    pub fn forget_failure(&self) {
-        self.below.core().tasks[self.slot as usize].failed = None;
     }
 
     /// Reads what surrounds the data of the bio, as [`Below::read`], with the deadline of the bio.

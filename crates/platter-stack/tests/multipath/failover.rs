@@ -64,6 +64,7 @@ fn io_is_held_while_no_path_works_and_fails_after_a_while() {
     let began = rig.world.clock().now();
     assert_eq!(rig.device.read_at(&mut [0; 512], 0).unwrap_err().fault.kind, Kind::Gone);
     assert!(rig.world.clock().now().since(began) < Span::from_millis(10));
+    assert!(rig.device.flush().is_err(), "nothing has flushed the disk");
     rig.ports[1].set_faults(FaultPlan::default());
     rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(1));
     while rig.device.write_at(&[1; 512], 0).is_err() {

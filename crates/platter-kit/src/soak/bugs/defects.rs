@@ -187,12 +187,18 @@ const REACH: &[(&str, Reach)] = &[
             why: "a run is far shorter than 65,536 I/Os next to each other",
         },
     ),
-    ("multipath-doubt-ignored", Reach::Within(5000)),
+    (
+        "multipath-doubt-ignored",
+        Reach::Targeted {
+            test: "crates/platter-stack/tests/multipath/doubt.rs",
+            why: "no stack of the soak has several paths to a disk",
+        },
+    ),
     (
         "multipath-flush-forgotten",
         Reach::Targeted {
             test: "crates/platter-stack/tests/multipath/failover.rs",
-            why: "in a run one path always works",
+            why: "no stack of the soak has several paths to a disk",
         },
     ),
     (
@@ -243,8 +249,14 @@ const REACH: &[(&str, Reach)] = &[
         "restart-forgotten",
         Reach::Targeted { test: "crates/platter-serve/tests/restart.rs", why: "the soak has no server" },
     ),
-    ("scsi-order-ignored", Reach::Within(5000)),
-    ("scsi-silence-is-good", Reach::Within(500)),
+    (
+        "scsi-order-ignored",
+        Reach::Targeted {
+            test: "crates/platter-scsi/tests/disk/order.rs",
+            why: "it takes an ordered command that fails and others behind it",
+        },
+    ),
+    ("scsi-silence-is-good", Reach::Within(3000)),
     (
         "shared-lane-on-ring",
         Reach::Targeted {

@@ -87,6 +87,15 @@ impl DiskPlan {
         }
     }
 
+    /// Puts the disk behind a target, if the generator chooses so.
+    pub(super) fn put_away(&mut self, rng: &mut Rng, on: Features) {
+        // UNMAP leaves what is not a whole unit of the disk, which the oracle takes for data.
+        let inexact = on.has(Feature::Discards) && matches!(self.model, ModelPlan::Known(..));
+        if rng.below(3) > 0 && !inexact {
+            self.transport = Some(Transport::new(rng, on));
+        }
+    }
+
     /// The part of the disk to use, in sectors; `None`: it is small, and all of it is used.
     pub(super) fn part(&self, rng: &mut Rng, sectors: u64) -> Option<(u64, u64)> {
         let ModelPlan::Known(..) = self.model else { return None };

@@ -80,9 +80,9 @@ pub(super) struct Ear {
 impl Watcher for Ear {
     fn event(&self, event: &DeviceEvent) {
         match self.disk {
-            Some(at) => self.sizes.lock().told(at, event),
             // A layer that changes its state, such as a snapshot whose store is full, says so too.
-            None if is_status(event) => {}
+            _ if is_status(event) => {}
+            Some(at) => self.sizes.lock().told(at, event),
             None => self.sizes.lock().above.push(event.clone()),
         }
     }

@@ -35,7 +35,7 @@ impl Channel {
             // What must follow it was ended; the queue sends them again in order.
             return self.complete(index, -i64::from(REFUSED));
         }
-        if self.slot(index).cancelled {
+        if self.slot(index).cancelled && !self.slot(index).changed {
             return self.complete(index, -CANCELLED);
         }
         if verdict == Verdict::Again {
@@ -105,7 +105,8 @@ impl Channel {
         }
         match slot.attribute {
             Attribute::Ordered => self.complete(index, -i64::from(REFUSED)),
-            _ if cancelled => self.complete(index, if changed { -UNKNOWN } else { -CANCELLED }),
+            // What has changed the medium in part is carried out to its end.
+            _ if cancelled && !changed => self.complete(index, -CANCELLED),
             _ => self.send_again(now, index, now),
         }
     }
@@ -164,6 +165,12 @@ impl Channel {
         self.slot(index).patience = next;
         if next != Patience::Offline {
             self.set_timer(index, Some(now + self.port.options.command_timeout));
+            self.cancel_bio(now, index, token);
+        }
+    }
+
+    fn cancel_bio(&mut self, now: Time, index: u32, token: u64) {
+        if matches!(&self.slot(index).state, State::Runs(carried) if carried.may_cancel()) {
             self.lane.cancel(now, token);
         }
     }
@@ -174,13 +181,13 @@ impl Channel {
         let slot = self.slot(index);
         slot.cancelled = true;
         match slot.state {
+            State::Due if slot.changed => {}
             State::Due => {
                 self.outgoing.retain(|other| *other != index);
-                let changed = self.slot(index).changed;
-                self.complete(index, if changed { -UNKNOWN } else { -CANCELLED });
+                self.complete(index, -CANCELLED);
             }
             State::Waits => self.abort(index),
-            State::Runs(_) => self.lane.cancel(now, token.number()),
+            State::Runs(_) => self.cancel_bio(now, index, token.number()),
             State::Free | State::Lost | State::Unanswered => {}
         }
     }

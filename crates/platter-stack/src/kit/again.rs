@@ -1,0 +1,26 @@
+//! What a layer needs to know of a bio that it may carry out again through another device.
+
+use super::core::Task;
+
+impl Task {
+    /// First byte, and byte past the last, of what the bio may read or change.
+    pub fn reach(&self) -> (u64, u64) {
+        self.reach
+    }
+
+    /// Whether the bio may change the device.
+    pub fn changes(&self) -> bool {
+        self.changes
+    }
+
+    /// Whether the deadline of the bio has passed.
+    pub fn has_expired(&self) -> bool {
+        let core = self.below.core();
+        core.tasks[self.slot as usize].deadline.is_some_and(|deadline| deadline <= core.now)
+    }
+
+    /// The parts that have failed so far will be carried out again: their failures are not the bio's.
+    pub fn forget_failure(&self) {
+        self.below.core().tasks[self.slot as usize].failed = None;
+    }
+}
