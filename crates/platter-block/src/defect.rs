@@ -177,13 +177,17 @@ defects! {
 }
 
 #[cfg(feature = "defects")]
-static ON: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(0);
+static ON: [core::sync::atomic::AtomicU64; 2] = [const { core::sync::atomic::AtomicU64::new(0) }; 2];
+
+#[cfg(feature = "defects")]
+const _: () = assert!(Defect::ALL.len() <= 128);
 
 /// Whether the defect is put back. Always `false` without the feature `defects`.
 #[inline(always)]
 pub fn is_on(defect: Defect) -> bool {
     #[cfg(feature = "defects")]
-    return ON.load(core::sync::atomic::Ordering::Relaxed) & 1 << defect as u8 != 0;
+    return ON[defect as usize / 64].load(core::sync::atomic::Ordering::Relaxed) & 1 << (defect as u8 % 64)
+        != 0;
     #[cfg(not(feature = "defects"))]
     {
         let _ = defect;
@@ -206,10 +210,10 @@ pub fn put_back(defect: Defect, on: bool) {
 #[cfg(feature = "defects")]
 pub fn set(defect: Defect, on: bool) {
     use core::sync::atomic::Ordering;
-    let bit = 1 << defect as u8;
+    let (word, bit) = (&ON[defect as usize / 64], 1 << (defect as u8 % 64));
     if on {
-        ON.fetch_or(bit, Ordering::Relaxed);
+        word.fetch_or(bit, Ordering::Relaxed);
     } else {
-        ON.fetch_and(!bit, Ordering::Relaxed);
+        word.fetch_and(!bit, Ordering::Relaxed);
     }
 }

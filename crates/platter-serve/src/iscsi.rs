@@ -13,6 +13,7 @@
 mod connection;
 pub mod login;
 mod names;
+pub(crate) mod serial;
 mod session;
 mod texts;
 pub(crate) mod unit;

@@ -3,6 +3,8 @@
 use crate::device_trace::{DeviceTrace, TraceState};
 use crate::error::ServeError;
 #[cfg(feature = "iscsi")]
+use crate::iscsi::serial;
+#[cfg(feature = "iscsi")]
 use crate::iscsi::unit::SharedUnit;
 use crate::qos::Arbiter;
 use crate::restart::{FirstFlush, Past};
@@ -115,7 +117,10 @@ impl Served {
     /// The logical unit that its iSCSI initiators share, which is made at first need.
     #[cfg(feature = "iscsi")]
     pub(crate) fn unit(&self) -> Arc<SharedUnit> {
-        Arc::clone(self.unit.get_or_init(|| SharedUnit::new(&self.name, self.geometry())))
+        Arc::clone(
+            self.unit
+                .get_or_init(|| SharedUnit::new(&serial::number(&self.name, &self.device), self.geometry())),
+        )
     }
 
     /// Its name.

@@ -198,7 +198,7 @@ fn the_commands_of_the_page_run() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/nvme.md")).unwrap();
     let lines: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    platter ")).collect();
     assert!(lines.len() >= 6, "{lines:?}");
-    let system = |line: &&&str| line.contains("/dev/nvme");
+    let system = |line: &&&str| line.contains("/dev/");
     assert!(lines.iter().any(|line| system(&line)));
     for line in lines.iter().filter(|line| !system(line)) {
         let words = line.split(' ').map(|word| word.trim_matches('\'')).collect::<Vec<_>>();
