@@ -70,6 +70,7 @@ formats! {
     requests_of_guests "vhost-request"
     messages_of_front_ends "vhost-message"
     logins_of_iscsi "iscsi-login"
+    sessions_of_iscsi "iscsi-session"
     commands_of_scsi "scsi-command"
     data_of_scsi_devices "scsi-data"
     commands_of_nvme "nvme-command"

@@ -150,7 +150,6 @@ fn verdicts_of_sysbench2004() {
         &[
             "2.4.25",
             "2.6.5-deadline",
-            "2.6.5-cfq",
             "2.6.6-deadline",
             "piggin-2.4.24",
             "piggin-2.6.6",

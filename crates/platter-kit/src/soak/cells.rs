@@ -25,7 +25,7 @@ pub(super) const FLAGS: [&str; 13] = [
 ];
 
 /// Layers, the disk first.
-pub(super) const LAYERS: [&str; 12] = [
+pub(super) const LAYERS: [&str; 13] = [
     "disk",
     "partition",
     "raid0",
@@ -38,6 +38,7 @@ pub(super) const LAYERS: [&str; 12] = [
     "snapshot",
     "snapshot-origin",
     "snapshot-merge",
+    "multipath",
 ];
 
 /// Faults and changes while an I/O was in flight.
@@ -85,6 +86,11 @@ const IMPOSSIBLE: &[Impossible] = &[
         what: "merges of snapshots",
         why: "a merge changes the origin on its own; a test of power cuts tries it",
         is: |_, _, layer, _| layer == "snapshot-merge",
+    },
+    Impossible {
+        what: "several paths",
+        why: "no plan draws them; the tests of the layer run lives with paths that come and go",
+        is: |_, _, layer, _| layer == "multipath",
     },
     Impossible {
         what: "snapshots over disks that fail, and atomic writes to them",

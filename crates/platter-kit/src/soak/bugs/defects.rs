@@ -140,6 +140,20 @@ const REACH: &[(&str, Reach)] = &[
             why: "the soak has no server",
         },
     ),
+    (
+        "iscsi-loss-forgotten",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/initiator_defects.rs",
+            why: "the soak has no network",
+        },
+    ),
+    (
+        "iscsi-old-session-lives",
+        Reach::Targeted {
+            test: "crates/platter-serve/tests/initiator_defects.rs",
+            why: "the soak has no network",
+        },
+    ),
     ("layer-barrier-never-fails", Reach::Within(60)),
     (
         "layer-copy-short",
