@@ -179,15 +179,17 @@ impl Found {
 mod tests {
     use super::*;
 
-    const RECORDED: (&[u8], &[u8], &[u8]) = (
-        include_bytes!("../../../../platter-nvme/tests/data/qemu-id-ctrl.bin"),
-        include_bytes!("../../../../platter-nvme/tests/data/qemu-id-ns.bin"),
-        include_bytes!("../../../../platter-nvme/tests/data/qemu-cs-ctrl.bin"),
-    );
+    /// What a disk has said, as the tests of `platter-nvme` have it: controller, namespace, limits of the command set.
+    fn recorded() -> [Vec<u8>; 3] {
+        ["id-ctrl", "id-ns", "cs-ctrl"].map(|name| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../platter-nvme/tests/data");
+            std::fs::read(format!("{folder}/qemu-{name}.bin")).expect("the workspace has the recording")
+        })
+    }
 
     #[test]
     fn a_recorded_disk_is_used_within_its_limits() {
-        let (controller, namespace, limits) = RECORDED;
+        let [controller, namespace, limits] = &recorded();
         let mut found = learn(1, controller, namespace, Some(limits)).unwrap();
         found.limit(&Queue { bytes: 512 << 10, segments: 127, alignment: 3 });
         assert_eq!(found.model, "QEMU NVMe Ctrl");
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_used_is_named() {
-        let (controller, namespace, _) = RECORDED;
+        let [controller, namespace, _] = &recorded();
         let with = |edit: fn(&mut Vec<u8>)| {
             let mut namespace = namespace.to_vec();
             edit(&mut namespace);
@@ -216,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_controller_without_limits_gets_those_of_the_kernel() {
-        let (controller, namespace, _) = RECORDED;
+        let [controller, namespace, _] = &recorded();
         let mut controller = controller.to_vec();
         controller[77] = 0;
         let mut found = learn(1, &controller, namespace, None).unwrap();
