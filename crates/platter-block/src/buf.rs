@@ -100,7 +100,7 @@ impl Bio {
     ///
     /// # Errors
     /// The buffer has more parts than a bio can have segments, or the command has a direction and the buffer no bytes, or the
-    /// other way round ([`Kind::BadSegments`](crate::fault::Kind::BadSegments)).
+    /// other way round ([`Kind::BadSegments`]).
     pub fn with_command<B: IoBufMut>(command: impl Into<Arc<Command>>, buffer: B) -> Result<Bio, Fault> {
         let mut bio = Bio::flush();
         bio.reset_command(command, buffer)?;

@@ -4,7 +4,7 @@
 //! Linux looks only at the operation code (`scsi_cmd_allowed` of 5.15 to 6.x, in 2.6 and later `blk_verify_command`). The list is
 //! for disks and for CD and DVD drives alike, so it has gaps: operation code 42h is READ SUB-CHANNEL of a CD drive and UNMAP
 //! of a disk, and passes on a handle that is open for reading only. [`read_only`] has none: it goes by the
-//! [effect](crate::effect) of the command.
+//! effect of the command.
 
 use crate::effect::{self, Reach};
 use core::fmt;

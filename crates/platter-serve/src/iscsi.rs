@@ -1,11 +1,11 @@
 //! An iSCSI target for each device: any initiator reaches it as a SCSI disk (RFC 7143, SPC-4, SBC-3).
 //!
-//! - [`names`]: the names of targets;
+//! - `names`: the names of targets;
 //! - [`login`], with [`crate::chap`]: the login phase as a state machine without I/O;
-//! - [`connection`]: a connection's login, and discovery sessions;
-//! - [`texts`]: answers to text requests;
-//! - [`unit`]: the logical unit that all sessions share;
-//! - [`session`]: the full feature phase, by one thread for each session.
+//! - `connection`: a connection's login, and discovery sessions;
+//! - `texts`: answers to text requests;
+//! - `unit`: the logical unit that all sessions share;
+//! - `session`: the full feature phase, by one thread for each session.
 //!
 //! A session has one connection and the error recovery level 0: what goes wrong on a connection ends its session, and the
 //! initiator logs in again.

@@ -49,7 +49,7 @@ pub struct Portal {
 }
 
 impl Portal {
-    /// Reads HOST[:PORT]; an address of IPv6 stands in brackets.
+    /// Reads `HOST[:PORT]`; an address of IPv6 stands in brackets.
     ///
     /// # Errors
     /// There is no host, or the port is not a number up to 65535.
