@@ -30,7 +30,7 @@ impl<C> Inner<C> {
     }
 }
 
-/// At most so many threads, which are started when there are calls for them.
+/// A bounded number of threads, started when there are calls for them.
 pub(crate) struct Workers<C: Call> {
     inner: Arc<Inner<C>>,
     threads: Vec<JoinHandle<()>>,

@@ -42,7 +42,7 @@ pub struct Effect {
 enum Extent {
     /// It names no blocks.
     None,
-    /// At the address, of so many blocks as this field says.
+    /// At the address; this field has the number of blocks.
     Field(&'static str),
     /// The same; none are all up to the end of the medium.
     FieldOrEnd(&'static str),
@@ -145,7 +145,7 @@ static ROWS: &[Row] = &[
 ];
 
 impl Blocks {
-    /// So many blocks from an address on, as far as addresses go.
+    /// A number of blocks from an address, cut at the last address.
     pub const fn new(from: u64, blocks: u64) -> Blocks {
         Blocks { from, end: from.saturating_add(blocks) }
     }

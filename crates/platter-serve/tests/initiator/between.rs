@@ -25,7 +25,7 @@ pub(crate) enum Fate {
     Pass,
     /// It never arrives.
     Drop,
-    /// So many bytes of it arrive, then both sides see the end of the connection.
+    /// This number of bytes arrives; then both sides see the end of the connection.
     Cut(usize),
     /// Something else arrives.
     Replace(Vec<u8>),

@@ -44,7 +44,7 @@ fn give(initiator: &mut Initiator, r2t: &Header, byte: u8) {
     initiator.send(header, &[byte; 512]).unwrap();
 }
 
-/// The tags of the next so many commands that end, in their order, and what the reads among them have read.
+/// The tags of the next `count` commands that end, in order, and the data of the reads among them.
 fn ends(initiator: &mut Initiator, count: usize) -> (Vec<u32>, BTreeMap<u32, u8>) {
     let (mut tags, mut read) = (Vec::new(), BTreeMap::new());
     for _ in 0..count {
