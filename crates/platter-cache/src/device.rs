@@ -6,6 +6,7 @@ use super::handles::Handles;
 use super::lane::Tasks;
 use super::pages::PageTable;
 use super::shared::Shared;
+use super::task::Own;
 use super::tuning::{self, Tuning};
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
@@ -91,6 +92,11 @@ impl Cache {
             geometry: geometry.with_limits(limits).with_features(features),
             simulated: below.clock().is_some(),
             through: settings.write == Write::Through,
+            own: match (below.clock(), below.timeout()) {
+                (Some(_), _) => Own::Nothing,
+                (None, Some(_)) => Own::Reads,
+                (None, None) => Own::Everything,
+            },
             answers: !every_page && !exclusive,
             board: Board::default(),
             broken: AtomicBool::new(false),

@@ -402,30 +402,36 @@ impl Engine {
         found.or_else(|| range.and_then(blocked))
     }
 
-    /// Passes an operation without memory on to the device.
-    pub(super) fn pass(&mut self, op: Op, range: Range<u64>, context: Context, ioprio: IoPrio) -> IoKey {
-        self.pass_until(op, range, context, ioprio, None)
-    }
-
-    /// As `pass`, with a deadline.
+    /// Passes an operation on a range on to the device.
     pub(super) fn pass_until(
         &mut self,
         op: Op,
         range: Range<u64>,
-        context: Context,
-        ioprio: IoPrio,
+        (context, ioprio): (Context, IoPrio),
         deadline: Option<Time>,
     ) -> IoKey {
-        let key = self.ios.begin(IoKind::Pass);
+        let (key, bio) = self.begin_to_pass(op, range, (context, ioprio));
         self.ios.get(key).deadline = deadline;
-        let mut bio = self.ios.bio();
-        bio.reset(op, range.start, range.end - range.start);
-        bio.set_context(context);
-        bio.set_ioprio(ioprio);
-        bio.add_flags(Flags::SYNC);
-        self.ios.sign(key, &mut bio);
         self.send(bio, false);
         key
+    }
+
+    /// Passes on a flush of the device.
+    pub(super) fn pass_flush(&mut self, ask: &Ask) -> IoKey {
+        let (key, bio) = self.begin_to_pass(Op::Flush, 0..0, (ask.context, ask.ioprio));
+        self.send(bio, ask.own);
+        key
+    }
+
+    fn begin_to_pass(&mut self, op: Op, range: Range<u64>, by: (Context, IoPrio)) -> (IoKey, Bio) {
+        let key = self.ios.begin(IoKind::Pass);
+        let mut bio = self.ios.bio();
+        bio.reset(op, range.start, range.end - range.start);
+        bio.set_context(by.0);
+        bio.set_ioprio(by.1);
+        bio.add_flags(Flags::SYNC);
+        self.ios.sign(key, &mut bio);
+        (key, bio)
     }
 
     /// Asks the device to cancel an operation that was passed on.

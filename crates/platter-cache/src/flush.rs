@@ -8,7 +8,6 @@ use super::pages::{FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
-use platter_block::bio::Op;
 use platter_block::fault::{Fault, Kind, Stage};
 use std::ops::Range;
 
@@ -179,7 +178,7 @@ impl Engine {
                     .for_each(|key| flushing.wait_for(key));
             }
         }
-        self.write_back(&mut batch);
+        self.write_back(&mut batch, flushing.own);
         self.batch = batch;
         self.begun.iter().for_each(|&key| flushing.wait_for(key));
     }
@@ -193,7 +192,7 @@ impl Engine {
                 None => return Ok(true),
             },
             None => {
-                let key = self.pass(Op::Flush, 0..0, task.ask.context, task.ask.ioprio);
+                let key = self.pass_flush(&task.ask);
                 self.unflushed = false;
                 self.flushing = Some(key);
                 key

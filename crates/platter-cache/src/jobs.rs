@@ -271,7 +271,7 @@ impl Engine {
                 }
             };
             // Pages that are clean or may not be written yet are skipped.
-            self.write_back(&mut batch);
+            self.write_back(&mut batch, false);
             self.batch = batch;
             if !over {
                 self.jobs.dont_need.push_front(scan);
@@ -374,7 +374,7 @@ impl Engine {
         if let Some(reserved) = self.pages.reserved.get(ticket) {
             reserved.closed = true;
         }
-        let key = self.pass_until(op, range, context, ioprio, deadline);
+        let key = self.pass_until(op, range, (context, ioprio), deadline);
         self.set_pass(at, PassState::Out(key));
     }
 

@@ -6,7 +6,7 @@ use super::frames::FRAME;
 use super::ios::Ios;
 use super::late::Late;
 use super::populate;
-use super::task::{Spare, Task, Wait};
+use super::task::{Own, Spare, Task, Wait};
 use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -79,8 +79,8 @@ impl LaneTasks for Tasks {
             }
         }
         let spare = self.spare.pop().unwrap_or_default();
-        // Reads of a caller that sleeps until they complete may go on its own lane.
-        let own = base.sleeps && !shared.simulated;
+        // I/O of a caller that sleeps until it completes may go on its own lane.
+        let own = if base.sleeps { shared.own } else { Own::Nothing };
         let task = Task::new(bio, base.number, own, spare);
         self.deadline = Time::earliest(self.deadline, task.deadline);
         self.tasks.push(task);

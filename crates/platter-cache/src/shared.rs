@@ -4,7 +4,7 @@ use super::engine::Engine;
 use super::frames::Frames;
 use super::inbox::Inbox;
 use super::late::Late;
-use super::task::{Spare, Task};
+use super::task::{Own, Spare, Task};
 use super::tuning::Tuning;
 use crate::sync::{Mutex, lock_unbroken};
 use platter_block::backend::Backend;
@@ -34,6 +34,8 @@ pub(super) struct Shared {
     pub(super) geometry: Geometry,
     pub(super) simulated: bool,
     pub(super) through: bool,
+    /// What a lane whose caller sleeps carries out on its own lane below.
+    pub(super) own: Own,
     /// Reads of cached pages are answered without the engine.
     pub(super) answers: bool,
     pub(super) board: Board,
@@ -53,7 +55,7 @@ impl Shared {
             return;
         }
         let number = engine.lanes.join(&LaneEntry::new(None));
-        let mut task = Task::new(bio, number, false, Spare::default());
+        let mut task = Task::new(bio, number, Own::Nothing, Spare::default());
         let is_over = self.run_until(&mut engine, PATIENCE, |engine, now| {
             engine.run(now);
             engine.run_jobs();

@@ -58,6 +58,8 @@ pub(super) enum Progress {
 /// The progress of a flush.
 #[derive(Default)]
 pub(super) struct Flushing {
+    /// It writes on the lane of the task.
+    pub(super) own: bool,
     pub(super) begun: bool,
     /// The last sequence number of the pages that were dirty when the flush began.
     pub(super) limit: u32,
@@ -123,6 +125,17 @@ pub(super) struct Spare {
     pub(super) inflow: Inflow,
 }
 
+/// What a lane carries out on its own lane below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Own {
+    /// Nothing: its caller may not be there when it completes.
+    Nothing,
+    /// Reads. A write that times out there would stay in doubt until the lane is used again.
+    Reads,
+    /// What a flush writes and flushes, too.
+    Everything,
+}
+
 /// A bio in the cache.
 pub(super) struct Task {
     pub(super) bio: Bio,
@@ -171,7 +184,7 @@ pub(super) struct Task {
 pub(super) type Step = Result<bool, (Fault, u64)>;
 
 impl Task {
-    pub(super) fn new(bio: Bio, lane: u32, own: bool, spare: Spare) -> Task {
+    pub(super) fn new(bio: Bio, lane: u32, own: Own, spare: Spare) -> Task {
         let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
         let (flags, deadline) = (bio.flags(), bio.deadline());
         let barrier = flags.intersects(platter_stack::barrier_gate::BARRIER);
@@ -180,9 +193,15 @@ impl Task {
         let before =
             past || (bio.op() != Op::Flush && flags.intersects(Flags::PREFLUSH | Flags::HARD_BARRIER));
         let call = Call::new(Access::new(start, size));
-        // A caller that may leave before its read completes must not leave a bio on its lane that other tasks
+        // A caller that may leave before its I/O completes must not leave a bio on its lane that other tasks
         // wait for.
-        let own = own && flags.contains(Flags::BORROWED) && bio.op() == Op::Read && deadline.is_none();
+        let own = deadline.is_none()
+            && match bio.op() {
+                Op::Read => own != Own::Nothing && flags.contains(Flags::BORROWED),
+                Op::Flush | Op::Write => own == Own::Everything,
+                Op::Discard | Op::WriteZeroes | Op::Command => false,
+            };
+        let flushing = Flushing { own, ..spare.flushing };
         let ask = Ask {
             lane,
             handle: 0,
@@ -212,7 +231,7 @@ impl Task {
             hold: None,
             early: spare.early,
             inflow: spare.inflow,
-            flushing: spare.flushing,
+            flushing,
             start,
             size,
             ticket: 0,

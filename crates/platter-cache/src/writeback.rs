@@ -83,7 +83,7 @@ impl Engine {
         self.pages.dirty.chosen = chosen;
         let any = !batch.is_empty();
         self.pages.dirty.stalled |= !any;
-        self.write_back(&mut batch);
+        self.write_back(&mut batch, false);
         self.batch = batch;
         any
     }
@@ -109,9 +109,9 @@ impl Engine {
         end.max(page + 1)
     }
 
-    /// Starts to write back the frames that may be written, and empties the list. The I/Os started are added
-    /// to `begun`.
-    pub(super) fn write_back(&mut self, batch: &mut Vec<u32>) {
+    /// Starts to write back the frames that may be written, on the lane of the current caller if `own`, and empties
+    /// the list. The I/Os started are added to `begun`.
+    pub(super) fn write_back(&mut self, batch: &mut Vec<u32>, own: bool) {
         self.begun.clear();
         self.work += batch.len() as u32;
         let store = &self.pages.store;
@@ -138,12 +138,12 @@ impl Engine {
                             && open.bio.segment_count() < max_segments
                     });
                 if !fits && first {
-                    self.send_write(open.take());
+                    self.send_write(open.take(), own);
                     open = Some(self.begin_write(pos, alone));
                 } else if !first && let Some(Open { key, bio, .. }) = open.take() {
                     // Several pieces of one page are one I/O, so that the page is clean when all of them are
                     // written.
-                    self.stage_write(key, bio);
+                    self.stage_write(key, bio, own);
                     let mut bio = self.ios.bio();
                     Store::lease(&mut bio, &self.ios.get(key).state.lent, Loan::WriteBack, pos);
                     open = Some(Open { key, bio, alone });
@@ -162,7 +162,7 @@ impl Engine {
                 first = false;
             }
         }
-        self.send_write(open);
+        self.send_write(open, own);
     }
 
     fn begin_write(&mut self, pos: u64, alone: bool) -> Open {
@@ -173,15 +173,15 @@ impl Engine {
         Open { key, bio, alone }
     }
 
-    fn send_write(&mut self, open: Option<Open>) {
+    fn send_write(&mut self, open: Option<Open>, own: bool) {
         if let Some(Open { key, bio, .. }) = open {
-            self.stage_write(key, bio);
+            self.stage_write(key, bio, own);
         }
     }
 
-    fn stage_write(&mut self, key: IoKey, mut bio: Bio) {
+    fn stage_write(&mut self, key: IoKey, mut bio: Bio, own: bool) {
         self.ios.sign(key, &mut bio);
-        self.send(bio, false);
+        self.send(bio, own);
     }
 }
 

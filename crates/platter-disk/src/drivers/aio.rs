@@ -220,6 +220,21 @@ impl Aio {
         eventfd.signal();
     }
 
+    /// Whether there is nothing that could complete.
+    fn is_idle(&self) -> bool {
+        self.slots.taken() + self.side.in_flight() == 0 && !self.side.is_listening() && self.ready.is_empty()
+    }
+
+    /// Makes the wait handle of an idle channel unreadable. A signal that the kernel has yet to make comes later, and is
+    /// cleared by the next call.
+    fn clear_late_signals(&self, eventfd: &EventFd) {
+        let signals = self.signals.load(Ordering::Relaxed);
+        if signals > 0 {
+            let cleared = i64::try_from(eventfd.clear()).unwrap_or(signals);
+            self.signals.store((signals - cleared).max(0), Ordering::Relaxed);
+        }
+    }
+
     /// Makes the wait handle unreadable and collects what completed before that. Costs a system call only if a signal
     /// is outstanding.
     fn clear_signals(&mut self, now: Time) {
@@ -394,7 +409,11 @@ impl Driver for Aio {
     fn wait_handle(&self) -> Option<i32> {
         self.prepare_watch().ok()?;
         let eventfd = self.eventfd.get()?;
-        if !self.watched.swap(true, Ordering::Relaxed) {
+        if self.is_idle() {
+            // An idle channel is not run, so nothing else would clear the handle.
+            self.watched.store(true, Ordering::Relaxed);
+            self.clear_late_signals(eventfd);
+        } else if !self.watched.swap(true, Ordering::Relaxed) {
             // Requests in flight do not signal: until they complete, the handle stays readable.
             self.signal(eventfd);
         }

@@ -35,6 +35,10 @@ pub struct Board {
     wakers: Mutex<Vec<Weak<dyn Bell>>>,
     /// The time for which they were last rung, or [`NEVER`].
     told: AtomicU64,
+    /// The same, if there was no work left after that.
+    visit: AtomicU64,
+    /// There was no work left for a while since it was told.
+    kept: AtomicBool,
 }
 
 impl Default for Board {
@@ -46,6 +50,8 @@ impl Default for Board {
             is_heard: AtomicBool::new(false),
             wakers: Mutex::default(),
             told: AtomicU64::new(NEVER),
+            visit: AtomicU64::new(NEVER),
+            kept: AtomicBool::new(false),
         }
     }
 }
@@ -71,6 +77,13 @@ impl Board {
         self.out.load(Ordering::SeqCst)
     }
 
+    /// When the thread that was told of work comes back, although none is left.
+    #[inline]
+    pub fn visit(&self) -> Option<Time> {
+        let at = self.visit.load(Ordering::SeqCst);
+        (at != NEVER).then_some(Time(at))
+    }
+
     /// Whether anything of the layer has not ended.
     #[inline]
     pub fn has_work(&self) -> bool {
@@ -90,7 +103,10 @@ impl Board {
     }
 
     /// To be called with the lock held, before it is released.
-    pub fn publish<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook) {
+    ///
+    /// A thread that was told of a time comes then, whether or not there is work left: a layer whose work comes and goes rings
+    /// once for all of it. Not if time is `simulated`, which would advance for nothing.
+    pub fn publish<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook, simulated: bool) {
         self.out.store(outlook.is_out, Ordering::SeqCst);
         self.works.store(outlook.has_work, Ordering::SeqCst);
         self.is_heard.store(lanes.is_heard(), Ordering::SeqCst);
@@ -98,16 +114,23 @@ impl Board {
         if let Some(at) = outlook.due {
             lanes.hasten(at);
         }
-        self.tell(now, outlook.thread);
+        self.tell(now, outlook.thread, !simulated);
     }
 
     /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
-    fn tell(&self, now: Time, thread: Option<Time>) {
+    fn tell(&self, now: Time, thread: Option<Time>, comes: bool) {
         let told = self.told.load(Ordering::SeqCst);
+        let keeps = thread.is_none() && comes && now.0 < told;
+        self.visit.store(if keeps { told } else { NEVER }, Ordering::SeqCst);
+        // Work came and went, so the thread may have looked while there was none, and know of a later time.
+        let was_kept = self.kept.load(Ordering::SeqCst);
+        self.kept.store(keeps || (was_kept && now.0 < told), Ordering::SeqCst);
         match thread {
+            None if keeps => {}
             None => self.told.store(NEVER, Ordering::SeqCst),
-            Some(at) if at.0 < told => {
+            Some(at) if at.0 < told || (told <= now.0 && was_kept) => {
                 self.told.store(at.0, Ordering::SeqCst);
+                self.kept.store(false, Ordering::SeqCst);
                 lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
             }
             // In this case a thread has checked and knows the next time.
@@ -137,7 +160,7 @@ mod tests {
         board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
         let tell = |now: u64, thread: Option<u64>| {
             let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
-            board.publish(Time(now), &lanes, outlook);
+            board.publish(Time(now), &lanes, outlook, true);
             rings.0.swap(0, Ordering::SeqCst)
         };
         assert_eq!([tell(0, None), tell(0, Some(9)), tell(1, Some(9)), tell(1, Some(5))], [0, 1, 0, 1]);
@@ -154,16 +177,39 @@ mod tests {
     }
 
     #[test]
+    fn a_keeper_that_was_told_is_not_rung_again_for_work_that_comes_and_goes() {
+        let (board, rings, lanes) = (Board::default(), Arc::new(Rings::default()), Lanes::<()>::default());
+        board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
+        let tell = |now: u64, thread: Option<u64>| {
+            let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
+            board.publish(Time(now), &lanes, outlook, false);
+            rings.0.swap(0, Ordering::SeqCst)
+        };
+        assert_eq!([tell(0, Some(9)), tell(1, None), tell(2, Some(11)), tell(3, None)], [1, 0, 0, 0]);
+        // It must come at the time that it was told, however late the work is by then.
+        assert_eq!(board.visit(), Some(Time(9)));
+        assert_eq!([tell(4, Some(8)), tell(5, None)], [1, 0]);
+        // When it has come and found nothing, it is rung for the next work.
+        assert_eq!((tell(8, None), board.visit()), (0, None));
+        assert_eq!(tell(9, Some(20)), 1);
+        // It may have looked between, and know of a later time only: it is rung when the earlier one has passed.
+        assert_eq!(
+            [tell(10, None), tell(11, Some(30)), tell(20, Some(30)), tell(30, Some(40))],
+            [0, 0, 1, 0]
+        );
+    }
+
+    #[test]
     fn every_lane_runs_a_layer_that_none_listens_to() {
         let (board, mut lanes) = (Board::default(), Lanes::<()>::default());
         let entry = super::super::lanes::LaneEntry::new(None);
         let number = lanes.join(&entry);
         let outlook = Outlook { is_out: true, has_work: true, ..Outlook::default() };
-        board.publish(Time(0), &lanes, outlook);
+        board.publish(Time(0), &lanes, outlook, false);
         assert!(board.is_due(Time(0)) && board.is_out() && board.has_work());
         lanes.sleep(number);
         lanes.set_hears(true, None);
-        board.publish(Time(0), &lanes, outlook);
+        board.publish(Time(0), &lanes, outlook, false);
         assert!(!board.is_due(Time(0)) && board.wakeup().is_none());
     }
 }

@@ -251,7 +251,8 @@ impl<T: LaneTasks> HostLane<T> {
     fn progress(&mut self, now: Time, waits: bool) {
         self.flush_plug();
         // The shared work is done only once, or the lane might never return.
-        let mut due = self.base.host.board().is_due(now);
+        let board = self.base.host.board();
+        let mut due = board.is_due(now) || (self.is_background && board.visit().is_some_and(|at| at <= now));
         loop {
             if self.door.is_holding() {
                 self.pass_door(now);
@@ -370,7 +371,8 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         let own = if runs { self.base.own.next_wakeup() } else { None };
         // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let now = (self.base.is_called() || self.door.is_ready()).then_some(Time(0));
-        let layer = [self.tasks.next_wakeup(), self.base.host.board().wakeup()];
+        let visit = if self.is_background { self.base.host.board().visit() } else { None };
+        let layer = [self.tasks.next_wakeup(), self.base.host.board().wakeup(), visit];
         [own, self.door.next_wakeup(), now].into_iter().chain(layer).flatten().min()
     }
 
@@ -441,7 +443,8 @@ impl<T: LaneTasks> Lane for HostLane<T> {
 
     fn is_idle(&self) -> bool {
         let idle = self.plug.is_empty() && self.tasks.count() == 0 && self.door.out() == 0;
-        let works = self.is_background && self.base.host.board().has_work();
+        let board = self.base.host.board();
+        let works = self.is_background && (board.has_work() || board.visit().is_some());
         idle && self.base.own.is_idle() && !self.door.is_holding() && !works
     }
 

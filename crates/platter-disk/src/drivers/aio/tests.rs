@@ -124,3 +124,27 @@ fn the_handle_is_unreadable_once_everything_has_been_reaped() {
         assert!(!crate::drivers::testing::is_readable(handle));
     }
 }
+
+/// An idle channel is not run, so asking for its handle must leave that unreadable: threads that sleep on it would
+/// otherwise wake again and again.
+#[test]
+fn the_handle_of_an_idle_channel_is_unreadable() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    let mut bench = aio(&rig);
+    let handle = bench.driver().wait_handle().unwrap();
+    assert!(!crate::drivers::testing::is_readable(handle));
+    for block in 0..4 {
+        bench.submit(transfer(Op::Read, block * 4096, 4096, 0));
+    }
+    assert_eq!(bench.finish().len(), 4);
+    let mut asked = false;
+    // A signal may come after its event was reaped.
+    while !asked || bench.driver().signals.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+        bench.driver().wait_handle();
+        asked = true;
+    }
+    assert!(!crate::drivers::testing::is_readable(handle));
+}
