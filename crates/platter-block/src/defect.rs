@@ -115,8 +115,12 @@ defects! {
     MergedCountWraps "merged-count-wraps" "a request of more than 65,535 bios loses count and never completes them"
     /// A multipath device sends what overlaps a write in doubt through another path, while the first may still carry it out.
     MultipathDoubtIgnored "multipath-doubt-ignored" "a write that a path may still carry out is overtaken through another path"
+    /// A write that times out on its second path is reported as not carried out, although the first may have done so.
+    MultipathFirstTryForgotten "multipath-first-try-forgotten" "a write that failed on one path and timed out on the next is said not to be carried out"
     /// A flush of a multipath device says that the data is durable although no path has carried it out.
     MultipathFlushForgotten "multipath-flush-forgotten" "a flush through several paths succeeds although all of them have failed"
+    /// The queue of a path whose failure ended a flush refuses all later flushes, also when the path works again.
+    MultipathFlushStaysFailed "multipath-flush-stays-failed" "flushes through a path fail for ever after it has failed during one"
     /// A change that was sent over a connection which was lost without a sign of the server is sent again, although the
     /// server may still carry out the first one.
     NbdDoubtForgotten "nbd-doubt-forgotten" "a write that a remote server may still carry out is sent to it again"
@@ -145,6 +149,8 @@ defects! {
     RestartForgotten "restart-forgotten" "a server that follows a killed one answers flushes as if nothing were lost"
     /// A command that follows an ordered one is carried out although what it must follow was ended.
     ScsiOrderIgnored "scsi-order-ignored" "a command is carried out before an ordered one that was ended and comes again"
+    /// A command is carried out that was sent behind an ordered one which the unit had just refused.
+    ScsiOrderedRefusedAlone "scsi-ordered-refused-alone" "a command overtakes an ordered one that was refused and comes again"
     /// A command that was given no answer is taken to be carried out.
     ScsiSilenceIsGood "scsi-silence-is-good" "a command that a reset of the bus has ended is reported as carried out"
     /// Lanes that several threads submit to use rings, which tie requests to the thread that submitted them: when

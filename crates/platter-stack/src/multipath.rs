@@ -90,6 +90,7 @@ impl Settings {
 #[derive(Clone, Copy)]
 struct Doubt {
     number: u64,
+    path: usize,
     reach: (u64, u64),
 }
 
@@ -257,21 +258,33 @@ impl Multipath {
     fn doubt(self: &Arc<Self>, path: usize, reach: (u64, u64)) {
         let mut state = self.state();
         state.numbers += 1;
-        let doubt = Doubt { number: state.numbers, reach };
+        let doubt = Doubt { number: state.numbers, path, reach };
         state.doubts.push(doubt);
         drop(state);
-        self.below.spawn(Arc::clone(self).settle(path, doubt));
+        self.below.spawn(Arc::clone(self).settle(doubt));
     }
 
     /// Waits until a path has returned a write in doubt: its device holds or fails what overlaps it until then.
-    async fn settle(self: Arc<Self>, path: usize, doubt: Doubt) -> Status {
-        while !self.has_returned(path, doubt.reach).await {
+    async fn settle(self: Arc<Self>, doubt: Doubt) -> Status {
+        while !self.has_settled(doubt).await {
             let interval = self.state().settings.check_interval;
             self.below.sleep_until(self.below.now() + interval).await;
         }
+        Ok(())
+    }
+
+    /// Whether a path has returned a write in doubt.
+    async fn has_settled(&self, doubt: Doubt) -> bool {
+        let is_there = |state: &State| state.doubts.iter().any(|other| other.number == doubt.number);
+        if !is_there(&self.state()) {
+            return true;
+        }
+        if !self.has_returned(doubt.path, doubt.reach).await {
+            return false;
+        }
         self.state().doubts.retain(|other| other.number != doubt.number);
         self.settled.happen();
-        Ok(())
+        true
     }
 
     async fn has_returned(&self, path: usize, (from, end): (u64, u64)) -> bool {
@@ -310,13 +323,13 @@ impl Multipath {
 
     /// Sends a bio through one path after the other, until one has carried it out.
     async fn send(self: &Arc<Self>, task: &Task) -> Status {
-        let mut tried = Vec::new();
+        let (mut tried, mut forgiven, mut earlier) = (Vec::new(), 0, None);
         let mut last = Fault::new(Kind::Gone, Stage::Layer);
         let len = task.len();
         while let Some(path) = self.free_path(task, &tried).await {
             if task.has_expired() {
                 self.state().paths.give_back(path, len, None);
-                return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+                return Err(task.fail_as(after(earlier, Fault::new(Kind::TimedOut, Stage::Layer))));
             }
             let began = self.below.now();
             let io = match task.op() {
@@ -331,18 +344,49 @@ impl Multipath {
             drop(state);
             let Err(fault) = status else { return Ok(()) };
             last = fault;
+            if self.forgives(path, fault, &mut forgiven) {
+                task.forget_failure();
+                continue;
+            }
             if is_of_path(fault) && (!task.has_expired() || self.is_out_of_patience(path)) {
                 self.leave(path, fault);
             }
-            if !self.may_go_on(task, path, fault) {
-                return Err(fault);
+            if fault.kind == Kind::TimedOut && task.changes() {
+                // The path may have given it up and return it later, but it was not kept from the disk.
+                earlier = earlier.or(Some(fault));
             }
+            if !self.may_go_on(task, path, fault) {
+                return Err(task.fail_as(after(earlier, fault)));
+            }
+            earlier = earlier.or(task.changes().then_some(fault).filter(|fault| fault.kind != Kind::Stuck));
             if !is_of_path(fault) {
                 tried.push(path);
             }
             task.forget_failure();
         }
-        Err(last)
+        Err(task.fail_as(after(earlier, last)))
+    }
+
+    /// Whether a flush is refused only because the path failed during an earlier one. The queue of the path keeps that in
+    /// mind as if the disk had failed to flush; but the disk still has what was written, and the next flush covers it.
+    fn forgives(&self, path: usize, fault: Fault, times: &mut u32) -> bool {
+        // Each time a path has failed in between.
+        const MOST: u32 = 16;
+        if fault.kind != Kind::FlushFailed
+            || *times >= MOST
+            || defect::is_on(Defect::MultipathFlushStaysFailed)
+        {
+            return false;
+        }
+        let of_path = match fault.errno {
+            0 => self.state().paths.get(path).failures > 0,
+            errno => is_of_path(Fault::from_errno(errno.into())),
+        };
+        if of_path {
+            *times += 1;
+            self.devices[path].acknowledge_flush_failure();
+        }
+        of_path
     }
 
     /// The deadline of a bio has passed while a path had it. One may have been too short; several in a row are of the path.
@@ -372,10 +416,15 @@ impl Multipath {
 
     /// Flushes the disk through a path; through another one if that fails.
     async fn flush_through(self: &Arc<Self>, wanted: usize) -> Status {
-        let mut path = wanted;
+        let (mut path, mut forgiven) = (wanted, 0);
         loop {
             let status = self.below.flush(path).await;
             match status {
+                Err(fault) if self.forgives(path, fault, &mut forgiven) => {
+                    if self.state().paths.get(path).is_up {
+                        continue;
+                    }
+                }
                 Err(fault) if is_of_path(fault) => self.leave(path, fault),
                 Ok(()) if path != wanted => {
                     // The queue of the path keeps its failure in mind, of which nothing is lost now.
@@ -404,6 +453,20 @@ impl Multipath {
     }
 }
 
+/// The fault of a change that fails after an `earlier` path has failed with it: a part of it may have been carried out, so a
+/// fault which says that it was not would be wrong.
+fn after(earlier: Option<Fault>, fault: Fault) -> Fault {
+    let Some(earlier) = earlier.filter(|_| !defect::is_on(Defect::MultipathFirstTryForgotten)) else {
+        return fault;
+    };
+    match fault.kind {
+        Kind::TimedOut => Fault { stage: Stage::Layer, ..fault },
+        Kind::Cancelled => Fault { stage: Stage::Disk, ..fault },
+        Kind::Stuck | Kind::InDoubt | Kind::LaneStalled | Kind::Unsupported | Kind::BadSegments => earlier,
+        _ => fault,
+    }
+}
+
 impl Layer for Multipath {
     fn commands(&self, _port: usize) -> CommandSets {
         self.commands
@@ -414,8 +477,11 @@ impl Layer for Multipath {
     }
 
     async fn flush(self: Arc<Self>, below: Below, _port: usize) -> Status {
-        if !self.state().doubts.is_empty() {
-            return Err(Fault::new(Kind::InDoubt, Stage::Layer));
+        let doubts = self.state().doubts.clone();
+        for doubt in doubts {
+            if !self.has_settled(doubt).await {
+                return Err(Fault::new(Kind::InDoubt, Stage::Layer));
+            }
         }
         let wanted = self.flush_paths().await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
         let dirty: Vec<bool> = self.state().paths.all().iter().map(|path| path.dirty).collect();

@@ -37,6 +37,8 @@ const TAGS: u64 = 0x7461_6773;
 
 /// Added to the seed for the generator of targets.
 const TRANSPORTS: u64 = 0x7363_7369;
+/// The same for several paths to disks.
+const PATHS: u64 = 0x7061_7468_735f_3032;
 
 /// Features of runs without targets: what a disk reports of these faults goes through sense data, which says less.
 const NOT_BEHIND: [Feature; 9] = [
@@ -249,6 +251,14 @@ impl Plan {
             features = features.and(Feature::Scsi);
             disks.iter_mut().for_each(|disk| disk.put_away(&mut rng, features));
         }
+        let mut rng = Rng::new(seed ^ PATHS);
+        if features.has(Feature::Scsi)
+            && rng.below(100) < Feature::Paths.chance()
+            && !without.has(Feature::Paths)
+        {
+            features = features.and(Feature::Paths);
+            disks.iter_mut().filter_map(|disk| disk.transport.as_mut()).for_each(|way| way.double(&mut rng));
+        }
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {
                 Act::Switch(elevator) => elevator.as_mut(),
@@ -266,7 +276,10 @@ impl Plan {
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
     for feature in Feature::ALL.iter().filter(|feature| {
-        !matches!(feature, Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi)
+        !matches!(
+            feature,
+            Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi | Feature::Paths
+        )
     }) {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);

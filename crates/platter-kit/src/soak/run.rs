@@ -220,14 +220,15 @@ impl<'a> Run<'a> {
             let disk = self.disks[at].attach(&format!("disk{at}"));
             let failed = |error| format!("disk {at} cannot be opened: {error}");
             let elevator = || self.elevator(plan.elevator.as_ref());
+            let unreached = |error| format!("disk {at} cannot be reached: {error}");
             let Some(transport) = &plan.transport else {
                 let backend = DiskBackend::new(disk, plan.settings.clone(), elevator());
                 return Ok(Arc::new(backend.map_err(failed)?) as Arc<dyn Backend>);
             };
             let below = DiskBackend::new(disk, DiskSettings::default(), None).map_err(failed)?;
-            let reached = transport.reach(Arc::new(below), &plan.settings, elevator());
-            let Reached { backend, port } = reached.map_err(failed)?;
-            ports.push(port);
+            let reached = transport.reach(Arc::new(below), &plan.settings, &elevator);
+            let Reached { backend, ports: reached } = reached.map_err(unreached)?;
+            ports.extend(reached.into_iter().map(|port| (at, port)));
             Ok(backend)
         };
         let disks: Vec<_> = self
@@ -239,6 +240,12 @@ impl<'a> Run<'a> {
             .collect::<Result<_, String>>()
             .map_err(Finding::setup)?;
         let device = Device::new(self.plan.stack.build(&disks).map_err(Finding::setup)?);
+        for (at, disk) in self.plan.disks.iter().enumerate() {
+            let its: Vec<ScsiDisk> =
+                ports.iter().filter(|(of, _)| *of == at).map(|(_, port)| port.clone()).collect();
+            disk.transport.iter().for_each(|transport| transport.begin(&its, self.now()));
+        }
+        let ports = ports.into_iter().map(|(_, port)| port).collect();
         let map = (0..device.size() / 512).map(|sector| place(device.backend(), &disks, sector)).collect();
         self.opens += 1;
         let mut ears: Vec<_> = (0..disks.len()).map(|at| self.sizes.ear(Some(at))).collect();

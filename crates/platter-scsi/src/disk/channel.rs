@@ -46,6 +46,8 @@ pub(super) struct Channel {
     broken_order: bool,
     /// How many of these the target has ended.
     pub(super) ended_behind: u64,
+    /// Ordered commands among `done` that have failed.
+    failed_ordered: Vec<(u64, Token)>,
     /// Commands that are sent again.
     pub(super) again: u32,
     pub(super) block: u64,
@@ -71,6 +73,7 @@ impl Channel {
             done: Vec::new(),
             broken_order: false,
             ended_behind: 0,
+            failed_ordered: Vec::new(),
             again: 0,
             block,
             back: Vec::new(),
@@ -356,6 +359,9 @@ impl Channel {
         slot.segments.clear();
         self.again -= u32::from(was_again);
         if let Some(order) = order {
+            if self.slots[index as usize].attribute == Attribute::Ordered && result < 0 {
+                self.failed_ordered.push((order, token));
+            }
             self.port.hub.forget(self.port.nexus, order, token);
         }
         self.free.push(index);
@@ -455,8 +461,10 @@ impl Driver for Channel {
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         self.turn(now);
         self.broken_order = false;
-        if self.ended_behind > 0 {
-            self.port.hub.told(self.port.nexus, std::mem::take(&mut self.ended_behind));
+        if self.ended_behind > 0 || !self.failed_ordered.is_empty() {
+            let behind = std::mem::take(&mut self.ended_behind);
+            self.port.hub.told(self.port.nexus, behind, &self.failed_ordered);
+            self.failed_ordered.clear();
         }
         done.append(&mut self.done);
     }

@@ -94,6 +94,9 @@ struct Port {
     order: Order,
     /// Commands that were ended because of others, and of which the queue has not been told.
     ended_behind: u64,
+    /// Ordered commands that were not carried out, and of which it has not been told: what follows them must not run, also
+    /// what has not been sent yet.
+    broken: BTreeSet<(u64, Token)>,
     faults: Faults,
 }
 
@@ -125,8 +128,14 @@ impl Hub {
         let nexus = state.target.connect(name, bell);
         let block = u64::from(state.target.unit().geometry().limits.logical_block);
         let faults = Faults::new(faults, block);
-        let port =
-            Port { inboxes: BTreeMap::new(), channels: 0, order: Order::default(), ended_behind: 0, faults };
+        let port = Port {
+            inboxes: BTreeMap::new(),
+            channels: 0,
+            order: Order::default(),
+            ended_behind: 0,
+            broken: BTreeSet::new(),
+            faults,
+        };
         state.ports.insert(nexus, port);
         nexus
     }
@@ -163,6 +172,7 @@ impl Hub {
             port.ended_behind = port.ended_behind.saturating_sub(untold);
             port.inboxes.remove(&channel);
             port.order.live.retain(|(_, token)| token.channel != channel);
+            port.broken.retain(|(_, token)| token.channel != channel);
         }
         for &task in running {
             state.target.end(task);
@@ -196,7 +206,8 @@ impl Hub {
         let mut guard = self.state();
         let state = &mut *guard;
         let Some(port) = state.ports.get_mut(&nexus) else { return (0, Begun::Lost) };
-        if sent.order.is_none() && port.ended_behind > 0 {
+        let is_broken = port.ended_behind > 0 || !port.broken.is_empty();
+        if sent.order.is_none() && is_broken {
             return (0, Begun::Behind);
         }
         let ordered = sent.attribute == Attribute::Ordered;
@@ -266,6 +277,7 @@ impl Hub {
         let aborted = state.target.is_aborted(task);
         if failed.is_some() || aborted {
             end_behind(state, nexus, order);
+            break_order(state, nexus, order);
         }
         state.target.end(task);
         self.pass_news(&mut guard);
@@ -279,10 +291,11 @@ impl Hub {
         }
     }
 
-    /// The queue has been told of commands that were ended because of others.
-    pub(super) fn told(&self, nexus: Nexus, count: u64) {
+    /// The queue has been told of commands that were ended because of others, and of ordered ones that have failed.
+    pub(super) fn told(&self, nexus: Nexus, count: u64, failed: &[(u64, Token)]) {
         if let Some(port) = self.state().ports.get_mut(&nexus) {
             port.ended_behind = port.ended_behind.saturating_sub(count);
+            port.broken.retain(|one| !failed.contains(one));
         }
     }
 
@@ -355,6 +368,20 @@ fn end_behind_failure(state: &mut State, nexus: Nexus, order: u64, begun: &Begun
     };
     if failed {
         end_behind(state, nexus, order);
+        break_order(state, nexus, order);
+    }
+}
+
+/// An ordered command ends without being carried out: until its queue has been told, nothing new runs, because the queue may
+/// have sent it before it knows.
+fn break_order(state: &mut State, nexus: Nexus, order: u64) {
+    let is_ordered = order % 2 == 1;
+    if let Some(port) = state.ports.get_mut(&nexus).filter(|_| is_ordered)
+        && !defect::is_on(Defect::ScsiOrderedRefusedAlone)
+    {
+        let (first, last) = (Token { channel: 0, slot: 0 }, Token { channel: u32::MAX, slot: u32::MAX });
+        let itself = port.order.live.range((order, first)..=(order, last)).next();
+        port.broken.extend(itself.copied());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a layer needs to know of a bio that it may carry out again through another device.
 
 use super::core::Task;
+use platter_block::fault::Fault;
 
 impl Task {
     /// First byte, and byte past the last, of what the bio may read or change.
@@ -19,8 +20,19 @@ impl Task {
         core.tasks[self.slot as usize].deadline.is_some_and(|deadline| deadline <= core.now)
     }
 
-    /// The parts that have failed so far will be carried out again: their failures are not the bio's.
+    /// The parts that have failed so far will be carried out again: their failures are not the bio's. But a part of it may
+    /// have been carried out, which is not so of other bios that the layer holds.
     pub fn forget_failure(&self) {
-        self.below.core().tasks[self.slot as usize].failed = None;
+        let task = &mut self.below.core().tasks[self.slot as usize];
+        task.failed = None;
+        task.tried |= self.changes;
+    }
+
+    /// What the parts that have failed mean for the bio: it fails with this, at the place where they did.
+    pub fn fail_as(&self, fault: Fault) -> Fault {
+        if let Some((_, of_parts)) = &mut self.below.core().tasks[self.slot as usize].failed {
+            *of_parts = fault;
+        }
+        fault
     }
 }

@@ -63,6 +63,8 @@ pub(super) struct TaskState {
     /// Its data was copied; and the copies may still be written.
     copied: bool,
     copying: bool,
+    /// It is a change that devices have had and that is to be carried out again: a part of it may be done.
+    pub(super) tried: bool,
     /// It is a task of the layer itself.
     pub(super) is_own: bool,
     queued: bool,
@@ -129,7 +131,7 @@ impl Core {
         let (pos, len) = bio.as_ref().map_or((0, 0), |bio| (bio.pos(), bio.len()));
         let deadline = bio.as_ref().and_then(Bio::deadline);
         (task.lane, task.port, task.hold) = (lane, port, bio.map_or(Hold::None, Hold::Bio));
-        (task.parts, task.failed, task.deadline) = (0, None, deadline);
+        (task.parts, task.failed, task.deadline, task.tried) = (0, None, deadline, false);
         (task.token, task.flags, task.pos, task.len) = (token, flags, pos, len);
         (task.routed, task.copied, task.copying, task.ended) = (false, false, false, None);
         slot

@@ -296,8 +296,10 @@ impl<L: Layer> Engine<L> {
     /// Fails a bio that no device has. Its task goes on without it.
     fn give_up(&mut self, slot: u32, kind: Kind) {
         let mut core = self.below.core();
-        let lane = core.tasks[slot as usize].lane;
-        let bio = core.take_bio(slot, Err(Fault::new(kind, Stage::Layer)));
+        let (lane, tried) = (core.tasks[slot as usize].lane, core.tasks[slot as usize].tried);
+        // Cancelled by a layer means that nothing was carried out.
+        let stage = if tried && kind == Kind::Cancelled { Stage::Disk } else { Stage::Layer };
+        let bio = core.take_bio(slot, Err(Fault::new(kind, stage)));
         drop(core);
         self.progress = true;
         bio.into_iter().for_each(|bio| self.give_back(lane, bio));

@@ -153,10 +153,7 @@ fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
 /// Whether a failure is one of the path, not of the disk.
 pub(super) fn is_of_path(fault: Fault) -> bool {
     use platter_block::fault::Kind;
-    matches!(
-        fault.kind,
-        Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken | Kind::WouldBlock
-    )
+    matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken)
 }
 
 #[cfg(test)]

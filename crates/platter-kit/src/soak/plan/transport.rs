@@ -3,28 +3,35 @@
 use super::super::feature::{Feature, Features};
 use platter_block::backend::Backend;
 use platter_block::elevator::Elevator;
-use platter_block::fault::Error;
 use platter_block::queue::Ordered;
-use platter_block::time::Span;
+use platter_block::time::{Span, Time};
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget};
 use platter_sim::rng::Rng;
+use platter_stack::multipath::{self, Policy};
 use std::sync::Arc;
 
-/// How a disk is reached: through a port with these faults.
+/// How a disk is reached: through ports with these faults, over which is `multipath` if there are several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Transport {
-    faults: FaultPlan,
+    ports: Vec<FaultPlan>,
+    /// The policy of `multipath`.
+    policy: Policy,
 }
 
 /// What a disk behind a target is made of.
 pub(in super::super) struct Reached {
     pub(in super::super) backend: Arc<dyn Backend>,
-    pub(in super::super) port: ScsiDisk,
+    pub(in super::super) ports: Vec<ScsiDisk>,
 }
 
 /// Long enough for every command of the soak, so that no port goes offline for ever.
 const COMMAND_TIMEOUT: Span = Span::from_secs(25);
+
+/// Longer than all outages of a run.
+const PATIENCE: Span = Span::from_secs(24 * 3600);
+
+const CHECK_INTERVAL: Span = Span::from_millis(500);
 
 /// More than the faults of a run use up.
 const RETRIES: u32 = 1000;
@@ -34,10 +41,28 @@ impl Transport {
     pub(super) fn new(rng: &mut Rng, on: Features) -> Transport {
         // A lost command takes longer than a deadline, and what is given up is with the port until then.
         let keeps_order = [Feature::Tags, Feature::Timeouts, Feature::Deadlines].iter().any(|f| on.has(*f));
-        Transport { faults: faults(rng, keeps_order) }
+        Transport { ports: vec![faults(rng, keeps_order)], policy: Policy::default() }
     }
 
-    /// Opens the way to a disk. The queue of the plan, and its elevator, are in front of the target.
+    /// Adds another path, most often, each of which may fail for a while.
+    pub(super) fn double(&mut self, rng: &mut Rng) {
+        if rng.below(4) > 0 {
+            let first = self.ports[0].clone();
+            self.ports.push(FaultPlan { seed: rng.bits(), ..first });
+            self.ports.iter_mut().for_each(|port| port.away = outage(rng));
+            self.policy = rng.pick(&[Policy::RoundRobin, Policy::QueueLength, Policy::ServiceTime]);
+        }
+    }
+
+    /// The device is open: outages are counted from now on. Paths are proven while all of them work.
+    pub(in super::super) fn begin(&self, ports: &[ScsiDisk], now: Time) {
+        for (port, faults) in ports.iter().zip(&self.ports) {
+            let away = faults.away.map(|(from, lasts)| (now + Span(from.0), lasts));
+            port.set_faults(FaultPlan { away, ..faults.clone() });
+        }
+    }
+
+    /// Opens the ways to a disk. A queue as that of the plan, with its elevator, is in front of each.
     ///
     /// # Errors
     /// Those of the disk.
@@ -45,21 +70,44 @@ impl Transport {
         &self,
         disk: Arc<dyn Backend>,
         settings: &DiskSettings,
-        elevator: Option<Box<dyn Elevator>>,
-    ) -> Result<Reached, Error> {
-        let mut settings = settings.clone();
-        if self.faults.loses_order() {
-            settings.queue.ordered = Ordered::Drain;
+        elevator: &dyn Fn() -> Option<Box<dyn Elevator>>,
+    ) -> Result<Reached, String> {
+        let target = ScsiTarget::new(disk);
+        let (mut ports, mut paths) = (Vec::new(), Vec::<Arc<dyn Backend>>::new());
+        for faults in &self.ports {
+            let mut settings = settings.clone();
+            if faults.loses_order() {
+                settings.queue.ordered = Ordered::Drain;
+            }
+            let options = Options::default()
+                .with_faults(FaultPlan { away: None, ..faults.clone() })
+                .with_command_timeout(COMMAND_TIMEOUT)
+                .with_busy_timeout(Span::from_secs(3600))
+                .with_retries(RETRIES);
+            let port = target.port(options).map_err(|error| error.to_string())?;
+            let path = DiskBackend::new(port.clone(), settings, elevator());
+            paths.push(Arc::new(path.map_err(|error| error.to_string())?));
+            ports.push(port);
         }
-        let options = Options::default()
-            .with_faults(self.faults.clone())
-            .with_command_timeout(COMMAND_TIMEOUT)
-            .with_busy_timeout(Span::from_secs(3600))
-            .with_retries(RETRIES);
-        let port = ScsiTarget::new(disk).port(options)?;
-        let backend = Arc::new(DiskBackend::new(port.clone(), settings, elevator)?);
-        Ok(Reached { backend, port })
+        let backend = match <[_; 1]>::try_from(paths) {
+            Ok([path]) => path,
+            Err(paths) => {
+                let settings = multipath::Settings {
+                    policy: self.policy,
+                    no_path_timeout: PATIENCE,
+                    check_interval: CHECK_INTERVAL,
+                };
+                multipath::new(paths, settings).map_err(|error| error.to_string())?
+            }
+        };
+        Ok(Reached { backend, ports })
     }
+}
+
+/// A while in which a path does not work.
+fn outage(rng: &mut Rng) -> Option<(Time, Option<Span>)> {
+    let (from, lasts) = (Span::from_millis(rng.below(400)), Span::from_millis(1 + rng.below(30_000)));
+    (rng.below(3) > 0).then_some((Time(from.0), Some(lasts)))
 }
 
 fn faults(rng: &mut Rng, keeps_order: bool) -> FaultPlan {

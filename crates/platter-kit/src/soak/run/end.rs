@@ -1,7 +1,7 @@
 //! The end of a run: faults have stopped, and everything must work again.
 
 use super::submit::Live;
-use super::{Finding, Run};
+use super::{Feature, Finding, Run};
 use crate::soak::memory::Layout;
 use crate::soak::plan::{FAILURES, Io};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, Op};
@@ -53,6 +53,7 @@ impl Run<'_> {
         self.mend()?;
         self.work_again()?;
         self.verify()?;
+        self.let_checks_end()?;
         self.look_at_gauges()?;
         self.last_cut()?;
         self.close_for_good()
@@ -110,6 +111,16 @@ impl Run<'_> {
     }
 
     /// The counts of an idle device are zero. A cache writes back by itself.
+    /// A path may be checked at any moment.
+    fn let_checks_end(&mut self) -> Result<(), Finding> {
+        let mut left = if self.plan.features.has(Feature::Paths) { LEFT } else { 0 };
+        while left > 0 && self.device()?.statistics().gauges != Gauges::default() {
+            self.live_on(Span::from_secs(1))?;
+            left -= 1;
+        }
+        Ok(())
+    }
+
     fn look_at_gauges(&self) -> Result<(), Finding> {
         let gauges = self.device()?.statistics().gauges;
         match gauges == Gauges::default() || self.stack().has("cache") {
@@ -225,7 +236,7 @@ impl Run<'_> {
 
     /// Checks that flushed data survives a power cut that loses everything else.
     fn last_cut(&mut self) -> Result<(), Finding> {
-        if !self.plan.features.has(crate::soak::Feature::Cuts) {
+        if !self.plan.features.has(Feature::Cuts) {
             return Ok(());
         }
         self.works(Op::Flush, Some(0))?;

@@ -57,7 +57,9 @@ impl Channel {
 
     /// The port is offline. The answer takes a moment, in which callers look after the commands that hang.
     pub(super) fn turn_away(&mut self, now: Time, index: u32) {
-        if std::mem::replace(&mut self.slot(index).turned_away, true) {
+        let slot = self.slot(index);
+        // What follows an ordered command is turned back until its queue knows.
+        if std::mem::replace(&mut slot.turned_away, true) || slot.attribute == Attribute::Ordered {
             return self.complete(index, -OFFLINE);
         }
         self.slot(index).state = State::Due;
