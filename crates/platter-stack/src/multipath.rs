@@ -7,7 +7,7 @@
 use crate::distributed::name_of;
 use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
 use crate::{LayerError, LayerType, members};
-use identity::{Identity, is_of_path};
+use identity::{Identity, is_of_path, was_not_delivered};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -313,8 +313,11 @@ impl Multipath {
         let mut tried = Vec::new();
         let mut last = Fault::new(Kind::Gone, Stage::Layer);
         let len = task.len();
+        let deadline = task.deadline();
+        let has_expired = || deadline.is_some_and(|deadline| deadline <= self.below.now());
         while let Some(path) = self.free_path(task, &tried).await {
-            if task.has_expired() {
+            // No path has it: it is neither in doubt nor a failure of the path.
+            if task.is_given_up() || has_expired() {
                 self.state().paths.give_back(path, len, None);
                 return Err(Fault::new(Kind::TimedOut, Stage::Layer));
             }
@@ -331,13 +334,15 @@ impl Multipath {
             drop(state);
             let Err(fault) = status else { return Ok(()) };
             last = fault;
-            if is_of_path(fault) && (!task.has_expired() || self.is_out_of_patience(path)) {
+            if is_of_path(fault) && (!has_expired() || self.is_out_of_patience(path)) {
                 self.leave(path, fault);
             }
-            if !self.may_go_on(task, path, fault) {
+            if was_not_delivered(fault) {
+                self.devices[path].acknowledge_flush_failure();
+            } else if !self.may_go_on(task, path, fault) {
                 return Err(fault);
             }
-            if !is_of_path(fault) {
+            if !is_of_path(fault) && !was_not_delivered(fault) {
                 tried.push(path);
             }
             task.forget_failure();
@@ -371,16 +376,15 @@ impl Multipath {
     }
 
     /// Flushes the disk through a path; through another one if that fails.
-    async fn flush_through(self: &Arc<Self>, wanted: usize) -> Status {
-        let mut path = wanted;
+    async fn flush_through(self: &Arc<Self>, mut path: usize) -> Status {
         loop {
-            let status = self.below.flush(path).await;
-            match status {
+            match self.below.flush(path).await {
                 Err(fault) if is_of_path(fault) => self.leave(path, fault),
-                Ok(()) if path != wanted => {
-                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
-                    self.devices[wanted].acknowledge_flush_failure();
-                    return Ok(());
+                // The queue of the path keeps in mind that a flush was not delivered. The disk has lost nothing by that, and the
+                // next flush of any path makes durable what was written through this one.
+                Err(fault) if was_not_delivered(fault) => {
+                    self.devices[path].acknowledge_flush_failure();
+                    continue;
                 }
                 status => return status,
             }

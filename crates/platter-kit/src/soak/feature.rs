@@ -67,6 +67,7 @@ features! {
     Snapshots "snapshots" 100 "snapshots, in runs without failing disks",
     Tags "ordered-tags" 40 "disks to which barriers are sent as ordered tags",
     Scsi "scsi" 60 "disks behind SCSI targets with faults of the transport, in runs without failing disks and power cuts",
+    Paths "multipath" 50 "several paths to disks behind SCSI targets, which come and go",
 }
 
 /// Some of the features.

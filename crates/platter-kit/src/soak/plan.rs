@@ -38,6 +38,9 @@ const TAGS: u64 = 0x7461_6773;
 /// Added to the seed for the generator of targets.
 const TRANSPORTS: u64 = 0x7363_7369;
 
+/// Mixed into the seed for the paths to disks behind targets.
+const PATHS: u64 = 0x7061_7468_73;
+
 /// Features of runs without targets: what a disk reports of these faults goes through sense data, which says less.
 const NOT_BEHIND: [Feature; 9] = [
     Feature::Cuts,
@@ -248,6 +251,12 @@ impl Plan {
         if behind && rng.below(100) < Feature::Scsi.chance() && !without.has(Feature::Scsi) {
             features = features.and(Feature::Scsi);
             disks.iter_mut().for_each(|disk| disk.put_away(&mut rng, features));
+            let mut rng = Rng::new(seed ^ PATHS);
+            if rng.below(100) < Feature::Paths.chance() && !without.has(Feature::Paths) {
+                features = features.and(Feature::Paths);
+                let behind = disks.iter_mut().filter_map(|disk| disk.transport.as_mut());
+                behind.for_each(|transport| transport.add_paths(&mut rng, features));
+            }
         }
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {
@@ -266,7 +275,10 @@ impl Plan {
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
     for feature in Feature::ALL.iter().filter(|feature| {
-        !matches!(feature, Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi)
+        !matches!(
+            feature,
+            Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi | Feature::Paths
+        )
     }) {
         if rng.below(100) < feature.chance() {
             features = features.and(*feature);

@@ -225,9 +225,10 @@ impl<'a> Run<'a> {
                 return Ok(Arc::new(backend.map_err(failed)?) as Arc<dyn Backend>);
             };
             let below = DiskBackend::new(disk, DiskSettings::default(), None).map_err(failed)?;
-            let reached = transport.reach(Arc::new(below), &plan.settings, elevator());
-            let Reached { backend, port } = reached.map_err(failed)?;
-            ports.push(port);
+            let reached = transport.reach(Arc::new(below), &plan.settings, &elevator);
+            let failed = |error| format!("disk {at} cannot be reached: {error}");
+            let Reached { backend, ports: made } = reached.map_err(failed)?;
+            ports.extend(made);
             Ok(backend)
         };
         let disks: Vec<_> = self

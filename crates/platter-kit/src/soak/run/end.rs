@@ -78,6 +78,10 @@ impl Run<'_> {
                 break;
             }
         }
+        if self.plan.features.has(crate::soak::Feature::Paths) {
+            // A layer over several paths asks for what was in doubt, and for paths that were away, once every few seconds.
+            self.live_on(AGAIN)?;
+        }
         self.judged.mended();
         self.oracle.quiesce();
         self.acknowledge()?;

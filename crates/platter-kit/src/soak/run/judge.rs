@@ -2,6 +2,7 @@
 
 use super::submit::{By, Live};
 use super::{Finding, Run};
+use crate::soak::Feature;
 use crate::soak::plan::Unsound;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -256,7 +257,7 @@ impl Run<'_> {
         let cut = (live.shredded && self.has_smaller_blocks()) || self.is_scattered(live);
         let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
         // A layer that splits an I/O returns its memory even if the disk has carried out some parts.
-        let whole = !self.stack().spreads();
+        let whole = !self.stack().spreads() && !self.plan.features.has(Feature::Paths);
         let never = if plain || live.op == Op::Flush { Outcome::Untouched } else { Outcome::Failed };
         match fault.kind {
             // The memory was returned, but parts may have been carried out.
