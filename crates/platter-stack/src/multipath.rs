@@ -7,7 +7,7 @@
 use crate::distributed::name_of;
 use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
 use crate::{LayerError, LayerType, members};
-use identity::{Identity, is_of_path};
+use identity::{Identity, is_of_path, was_not_delivered};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -326,8 +326,11 @@ impl Multipath {
         let (mut tried, mut forgiven, mut earlier) = (Vec::new(), 0, None);
         let mut last = Fault::new(Kind::Gone, Stage::Layer);
         let len = task.len();
+        let deadline = task.deadline();
+        let has_expired = || deadline.is_some_and(|deadline| deadline <= self.below.now());
         while let Some(path) = self.free_path(task, &tried).await {
-            if task.has_expired() {
+            // No path has it: it is neither in doubt nor a failure of the path.
+            if task.is_given_up() || has_expired() {
                 self.state().paths.give_back(path, len, None);
                 return Err(task.fail_as(after(earlier, Fault::new(Kind::TimedOut, Stage::Layer))));
             }
@@ -348,7 +351,7 @@ impl Multipath {
                 task.forget_failure();
                 continue;
             }
-            if is_of_path(fault) && (!task.has_expired() || self.is_out_of_patience(path)) {
+            if is_of_path(fault) && (!has_expired() || self.is_out_of_patience(path)) {
                 self.leave(path, fault);
             }
             if fault.kind == Kind::TimedOut && task.changes() {
@@ -380,7 +383,7 @@ impl Multipath {
         }
         let of_path = match fault.errno {
             0 => self.state().paths.get(path).failures > 0,
-            errno => is_of_path(Fault::from_errno(errno.into())),
+            _ => was_not_delivered(fault),
         };
         if of_path {
             *times += 1;
@@ -426,11 +429,6 @@ impl Multipath {
                     }
                 }
                 Err(fault) if is_of_path(fault) => self.leave(path, fault),
-                Ok(()) if path != wanted => {
-                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
-                    self.devices[wanted].acknowledge_flush_failure();
-                    return Ok(());
-                }
                 status => return status,
             }
             path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;

@@ -89,7 +89,7 @@ const IMPOSSIBLE: &[Impossible] = &[
     },
     Impossible {
         what: "several paths",
-        why: "no plan draws them; the tests of the layer run lives with paths that come and go",
+        why: "they are below the stack that a plan draws, as a part of the way to a disk",
         is: |_, _, layer, _| layer == "multipath",
     },
     Impossible {

@@ -14,10 +14,10 @@ impl Task {
         self.changes
     }
 
-    /// Whether the deadline of the bio has passed.
-    pub fn has_expired(&self) -> bool {
-        let core = self.below.core();
-        core.tasks[self.slot as usize].deadline.is_some_and(|deadline| deadline <= core.now)
+    /// Whether the bio has failed while no device had it, because it was cancelled or its deadline passed. Parts of it can no
+    /// longer be made.
+    pub fn is_given_up(&self) -> bool {
+        !self.below.core().tasks[self.slot as usize].is_in_use()
     }
 
     /// The parts that have failed so far will be carried out again: their failures are not the bio's. But a part of it may

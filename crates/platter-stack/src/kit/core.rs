@@ -542,7 +542,8 @@ impl Task {
         self.below.transfer(device, self.deadline(), Bio::write(pos, buffer))
     }
 
-    fn deadline(&self) -> Option<Time> {
+    /// The deadline of the bio. A bio that was given up has none any more.
+    pub fn deadline(&self) -> Option<Time> {
         self.below.core().tasks[self.slot as usize].deadline
     }
 

@@ -156,6 +156,12 @@ pub(super) fn is_of_path(fault: Fault) -> bool {
     matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken)
 }
 
+/// Whether a queue refuses a flush because an earlier one did not reach the disk.
+pub(super) fn was_not_delivered(fault: Fault) -> bool {
+    use platter_block::fault::Kind;
+    fault.kind == Kind::FlushFailed && Fault::from_errno(i32::from(fault.errno)).kind == Kind::Gone
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,7 +4,7 @@ use crate::{SIZE, away, item, rig, text};
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_block::fault::Kind;
 use platter_block::status::Value;
-use platter_block::time::Span;
+use platter_block::time::{Span, Time};
 use platter_disk::sync_io::{CommandData, IoOptions};
 use platter_scsi::disk::FaultPlan;
 use std::sync::Arc;
@@ -121,4 +121,43 @@ fn commands_take_one_path_and_are_not_repeated() {
     assert_eq!(write(9).unwrap_err().fault.kind, Kind::Gone);
     assert_eq!(item(&rig.device, "paths up"), Value::Number(1), "the second path was not tried");
     assert_eq!(rig.device.geometry().size, SIZE);
+}
+
+/// A write whose deadline passes while no path has it never reaches one: nothing is in doubt, and no path has failed by it.
+#[test]
+fn io_that_no_path_had_is_not_in_doubt() {
+    let rig = rig(&[("no_path_timeout", 3_600_000), ("check_interval", 500)]);
+    let back = Span::from_secs(10);
+    let plan = FaultPlan { away: Some((Time(0), Some(back))), ..FaultPlan::default() };
+    rig.ports.iter().for_each(|port| port.set_faults(plan.clone()));
+    let limit = IoOptions::default().with_timeout(Some(Span::from_secs(1)));
+    let error = rig.device.write_at_with(&[1; 512], 0, limit).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::TimedOut);
+    // Held until the paths are back.
+    rig.device.write_at(&[2; 512], 512).unwrap();
+    assert!(rig.world.clock().now() >= Time(0) + back);
+    rig.device.flush().unwrap();
+    assert_eq!(item(&rig.device, "in doubt"), Value::Number(0));
+    for path in ["path a", "path b"] {
+        assert!(text(&rig.device, path).ends_with("failed 1 times"), "{path}");
+    }
+    let mut data = [9; 512];
+    rig.device.read_at(&mut data, 0).unwrap();
+    assert_eq!(data, [0; 512], "the write that failed has left something");
+}
+
+/// A flush that no path could deliver is not held against any of them when they are back.
+#[test]
+fn flushes_succeed_after_all_paths_were_away() {
+    let rig = rig(&[("no_path_timeout", 3_600_000), ("check_interval", 500)]);
+    (0..4).for_each(|at| rig.device.write_at(&[1; 512], at * 512).unwrap());
+    let plan = FaultPlan { away: Some((Time(0), Some(Span::from_secs(10)))), ..FaultPlan::default() };
+    rig.ports.iter().for_each(|port| port.set_faults(plan.clone()));
+    rig.device.flush().unwrap();
+    rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(2));
+    for at in 0..8 {
+        rig.device.write_at(&[2; 512], at * 512).unwrap();
+        rig.device.flush().unwrap();
+    }
+    assert_eq!(item(&rig.device, "paths up"), Value::Number(2));
 }

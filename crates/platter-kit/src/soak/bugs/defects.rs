@@ -205,16 +205,24 @@ const REACH: &[(&str, Reach)] = &[
         "multipath-doubt-ignored",
         Reach::Targeted {
             test: "crates/platter-stack/tests/multipath/doubt.rs",
-            why: "no stack of the soak has several paths to a disk",
+            why: "it takes some 5,000 runs",
+        },
+    ),
+    (
+        "multipath-first-try-forgotten",
+        Reach::Targeted {
+            test: "crates/platter-kit/src/soak/tests.rs",
+            why: "it takes a deadline that passes on the second path",
         },
     ),
     (
         "multipath-flush-forgotten",
         Reach::Targeted {
             test: "crates/platter-stack/tests/multipath/failover.rs",
-            why: "no stack of the soak has several paths to a disk",
+            why: "it was not found in 5,700 runs with several paths",
         },
     ),
+    ("multipath-flush-stays-failed", Reach::Within(3000)),
     (
         "nbd-doubt-forgotten",
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
@@ -268,6 +276,13 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted {
             test: "crates/platter-scsi/tests/disk/order.rs",
             why: "it takes an ordered command that fails and others behind it",
+        },
+    ),
+    (
+        "scsi-ordered-refused-alone",
+        Reach::Targeted {
+            test: "crates/platter-kit/src/soak/tests.rs",
+            why: "it takes a barrier that is refused and another lane that sends at once",
         },
     ),
     ("scsi-silence-is-good", Reach::Within(3000)),

@@ -111,11 +111,12 @@ impl Run<'_> {
     }
 
     /// The counts of an idle device are zero. A cache writes back by itself.
-    /// A path may be checked at any moment.
+    /// A path may be checked at any moment. The I/O of a layer's own work is taken in by the next one of the program.
     fn let_checks_end(&mut self) -> Result<(), Finding> {
         let mut left = if self.plan.features.has(Feature::Paths) { LEFT } else { 0 };
         while left > 0 && self.device()?.statistics().gauges != Gauges::default() {
             self.live_on(Span::from_secs(1))?;
+            self.works(Op::Read, None)?;
             left -= 1;
         }
         Ok(())
