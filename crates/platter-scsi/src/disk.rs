@@ -23,7 +23,6 @@ mod buffer;
 mod carry;
 mod channel;
 mod discover;
-mod encode;
 mod faults;
 mod hub;
 mod inbox;
@@ -32,14 +31,12 @@ mod options;
 mod port;
 mod rng;
 mod slot;
-mod verdict;
 
 pub use faults::{FaultPlan, Ppm};
 pub use options::Options;
 
-use crate::sense::Key;
 use crate::target::Target;
-use crate::unit::{Identity, Response, Status, Unit};
+use crate::unit::{Identity, Unit};
 use channel::Channel;
 use hub::Hub;
 use platter_block::allocation::Extent;
@@ -59,9 +56,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::vec;
 use std::vec::Vec;
-
-/// How often a unit is asked about itself that answers with UNIT ATTENTION.
-const QUESTIONS: usize = 16;
 
 /// A target over a device, which has a task set, reservations and unit attentions for all of its ports.
 pub struct ScsiTarget {
@@ -107,7 +101,7 @@ impl ScsiTarget {
             hung: AtomicU32::new(0),
             counts: Counts::default(),
         };
-        let mut ask = |cdb: &[u8]| ask(&port, cdb);
+        let mut ask = |cdb: &[u8]| port.hub.ask(port.nexus, cdb);
         let local = self.hub.device.geometry().limits;
         let geometry = discover::geometry(&mut ask, local).map_err(|why| Error {
             fault: Fault::new(Kind::Unsupported, Stage::Disk),
@@ -124,17 +118,6 @@ impl ScsiTarget {
         let name = Arc::clone(&self.name);
         Ok(ScsiDisk { port: Arc::new(port), name, geometry: geometry.with_features(features) })
     }
-}
-
-/// Asks until the unit attentions of a new port are over.
-fn ask(port: &Port, cdb: &[u8]) -> Option<Response> {
-    let attention = |response: &Response| {
-        response.status == Status::CheckCondition
-            && crate::sense::Sense::decode(&response.sense)
-                .is_ok_and(|sense| sense.key() == Key::UNIT_ATTENTION)
-    };
-    let mut answers = (0..QUESTIONS).map(|_| port.hub.ask(port.nexus, cdb));
-    answers.find(|answer| !answer.as_ref().is_some_and(attention)).flatten()
 }
 
 /// An initiator port of a target, as a disk. Clones are the same port.
@@ -219,7 +202,7 @@ impl Disk for ScsiDisk {
         }
         hub.observe();
         let local = hub.device.geometry().limits;
-        let now = discover::geometry(&mut |cdb| ask(&self.port, cdb), local);
+        let now = discover::geometry(&mut |cdb| hub.ask(self.port.nexus, cdb), local);
         now.map(|now| Some(now.size)).map_err(|_| self.error(Fault::new(Kind::Io, Stage::Disk)))
     }
 

@@ -2,13 +2,13 @@
 
 use super::buffer::{gather, scatter};
 use super::carry::{Carried, Next};
-use super::encode::{Out, Wanted};
 use super::hub::{Begun, Sent, Token};
 use super::inbox::{Inbox, Note};
 use super::listen::Listen;
 use super::port::{Port, count};
 use super::slot::{Bytes, Patience, Slot, State};
-use super::verdict::{Verdict, judge};
+use crate::host::encode;
+use crate::host::verdict::{Verdict, judge};
 use crate::target::Attribute;
 use crate::unit::{Response, Status, Step, StepError};
 use platter_block::bio::{Bio, Op};
@@ -140,16 +140,15 @@ impl Channel {
             slot.range = (from < end && slot.len > 0).then_some((from, end));
         } else {
             let Started { op, pos, len, fua, .. } = *request;
-            let wanted = Wanted { op, lba: pos / block, blocks: len / block, fua };
-            let Some((cdb, out)) = wanted.command() else { return false };
-            slot.cdb = cdb;
-            (to_device, from_device) = (op == Op::Write, op == Op::Read);
+            let Ok(blocks) = u32::try_from(len / block) else { return false };
+            let (cdb, transfer, own) = encode::command(op, pos / block, blocks, fua, block as usize);
+            slot.cdb = Bytes::new(cdb.get());
+            (to_device, from_device) =
+                (transfer == Transfer::ToDevice && own.is_none(), transfer == Transfer::FromDevice);
             slot.range = op.has_data().then_some((pos, pos + len));
             slot.result = len as i64;
-            match out {
-                Out::Own => {}
-                Out::List(list) => slot.set_data_out(list.len(), |data| data.copy_from_slice(&list)),
-                Out::ZeroBlock => slot.set_data_out(block as usize, |data| data.fill(0)),
+            if let Some(own) = own {
+                slot.set_data_out(own.len(), |data| data.copy_from_slice(&own));
             }
         }
         if to_device {
@@ -301,8 +300,12 @@ impl Channel {
 
     /// The initiator has the response to a command.
     fn responded(&mut self, now: Time, index: u32, response: &Response) {
-        let verdict = judge(response);
-        if matches!(verdict, Verdict::Again | Verdict::Later) {
+        let verdict = match judge(response.status.code(), &response.sense).verdict {
+            // A reset of the unit leaves the device and its cache as they are.
+            Verdict::Reset { .. } => Verdict::Again,
+            verdict => verdict,
+        };
+        if matches!(verdict, Verdict::Again | Verdict::Busy) {
             count(&self.port.counts.refusals);
         }
         if self.slots[index as usize].own.is_some() {
@@ -319,7 +322,7 @@ impl Channel {
                 count(&self.port.counts.failures);
                 self.complete(index, -i64::from(errno));
             }
-            Verdict::Again | Verdict::Later => self.refused(now, index, verdict),
+            _ => self.refused(now, index, &verdict),
         }
     }
 
@@ -342,7 +345,7 @@ impl Channel {
         let result = match verdict {
             Verdict::Good => moved as i64,
             Verdict::Failed(errno) => -i64::from(errno),
-            Verdict::Again | Verdict::Later => -i64::from(recover::REFUSED),
+            _ => -i64::from(recover::REFUSED),
         };
         self.complete(index, result);
     }

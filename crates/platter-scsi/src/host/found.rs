@@ -92,6 +92,13 @@ enum Question {
     Units,
 }
 
+impl Question {
+    /// Whether a disk can be used without the answer.
+    fn is_optional(self) -> bool {
+        matches!(self, Question::Page(_) | Question::Cache | Question::WriteSame)
+    }
+}
+
 /// The pages of interest.
 const PAGES: [u8; 5] = [0x80, 0x83, 0xb0, 0xb1, 0xb2];
 
@@ -166,6 +173,20 @@ impl Inquirer {
         self.learn(question, data)
     }
 
+    /// The question was answered with RESERVATION CONFLICT: another initiator lets the unit answer only what SPC-4 allows to
+    /// all. What a disk can be used without stays unknown.
+    ///
+    /// # Errors
+    /// A disk cannot be used without the answer.
+    pub fn take_conflict(&mut self) -> Result<(), Refused> {
+        match self.left.pop() {
+            Some(question) if !question.is_optional() => {
+                Err(Refused::Unfit("RESERVATION CONFLICT: another initiator has reserved it".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn failed(&mut self, question: Question, sense: &[u8]) -> Result<(), Refused> {
         let sense = Sense::decode(sense).map_err(|error| Refused::Unfit(error.to_string()))?;
         let (key, (asc, ascq)) = (sense.key(), sense.code());
@@ -187,9 +208,7 @@ impl Inquirer {
                 self.left.push(Question::Capacity10);
                 Ok(())
             }
-            (Key::ILLEGAL_REQUEST, _)
-                if matches!(question, Question::Page(_) | Question::Cache | Question::WriteSame) =>
-            {
+            (Key::ILLEGAL_REQUEST, _) if question.is_optional() => {
                 self.left.pop();
                 Ok(())
             }
@@ -328,31 +347,41 @@ impl Found {
 
     /// Limits and features for the queue, with the bytes and segments of a request that the transport takes at most.
     pub fn geometry(&self, write: bool, transport: Transport) -> Geometry {
-        let block = self.block as u32;
-        let max = self.bytes(self.max_transfer, u64::from(transport.max_transfer)) as u32;
+        let transported = Limits::unlimited(self.block as u32)
+            .with_max_transfer(transport.max_transfer)
+            .with_max_segments(transport.max_segments);
+        let limits = self.limits(transported);
+        let limits = limits.with_max_segment_size(limits.max_transfer);
+        Geometry::new(self.size(), limits).with_features(self.features(write))
+    }
+
+    /// The limits of the unit, within those of the way to it.
+    pub(crate) fn limits(&self, way: Limits) -> Limits {
+        let max = self.bytes(self.max_transfer, u64::from(way.max_transfer)) as u32;
         let physical = (self.block << self.physical_exponent).min(1 << 20) as u32;
         let granularity =
             if self.has_unmap() { self.unmap_granularity.max(1).saturating_mul(self.block) } else { 0 };
         let unmap = if self.has_unmap() { self.bytes(self.max_unmap, MAX_DISCARD) } else { MAX_DISCARD };
         let same = if self.write_same { self.bytes(self.max_write_same, MAX_DISCARD) } else { MAX_DISCARD };
         let optimal = self.bytes(self.optimal_transfer, u64::from(max)) as u32;
-        let limits = Limits::unlimited(block)
+        way.with_logical_block(self.block as u32)
             .with_physical_block(physical)
             .with_max_transfer(max)
-            .with_max_segment_size(max)
-            .with_max_segments(transport.max_segments)
             .with_optimal_io(if self.optimal_transfer == 0 { 0 } else { optimal })
             .with_discard_granularity(u32::try_from(granularity).unwrap_or(0))
             .with_max_discard(unmap.min(same))
-            .with_write_zeroes(self.write_same);
+            .with_write_zeroes(self.write_same)
+    }
+
+    /// What the unit can do, as a disk that is open for writing or not.
+    pub(crate) fn features(&self, write: bool) -> Features {
         // A unit that does not tell may have a cache.
         let cache = self.write_cache != Some(false);
-        let features = Features::NONE
+        Features::NONE
             .with_write_cache(cache)
             .with_fua(cache && self.fua)
             .with_commands(CommandSets::NONE.with(CommandSet::Scsi))
-            .with_read_only(!write || self.write_protected);
-        Geometry::new(self.size(), limits).with_features(features)
+            .with_read_only(!write || self.write_protected)
     }
 
     /// What is another disk than before, if it is.

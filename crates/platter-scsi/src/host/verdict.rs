@@ -53,6 +53,7 @@ const EROFS: i32 = 30;
 const EILSEQ: i32 = 84;
 const EOPNOTSUPP: i32 = 95;
 const ENOMEDIUM: i32 = 123;
+const ETIMEDOUT: i32 = 110;
 
 /// Status bytes (SAM-5, 5.3).
 mod status {
@@ -112,9 +113,12 @@ fn by_codes(key: Key, asc: u8, ascq: u8) -> Verdict {
         // NO SENSE, RECOVERED ERROR.
         (0 | 1, ..) => Verdict::Good,
         // NOT READY, in process of becoming ready, or an operation is in progress.
-        (2, 0x04, 0x01 | 0x04 | 0x07..=0x0a | 0x14) => Verdict::Busy,
+        (2, 0x04, 0x01 | 0x04..=0x0a | 0x14 | 0x1a..=0x1d) => Verdict::Busy,
         (2, 0x3a, _) => Verdict::Failed(ENOMEDIUM),
         (3, ..) => Verdict::Failed(MEDIUM),
+        // Failure of the logical unit; its timeout, after which a write may still be carried out.
+        (4, 0x3e, 0x01) => Verdict::Failed(ENODEV),
+        (4, 0x3e, 0x02) => Verdict::Failed(ETIMEDOUT),
         (5, 0x20 | 0x24 | 0x26, _) => Verdict::Failed(EOPNOTSUPP),
         (5, 0x25, _) => Verdict::Failed(ENODEV),
         // The first commands of a nexus tell that it is new.
@@ -161,9 +165,13 @@ mod tests {
             (1, 0x17, 0x01, Verdict::Good),
             (2, 0x04, 0x01, Verdict::Busy),
             (2, 0x04, 0x03, Verdict::Failed(TARGET)),
+            (2, 0x04, 0x05, Verdict::Busy),
+            (2, 0x04, 0x1b, Verdict::Busy),
             (2, 0x3a, 0x00, Verdict::Failed(ENOMEDIUM)),
             (3, 0x11, 0x00, Verdict::Failed(MEDIUM)),
             (4, 0x44, 0x00, Verdict::Failed(TARGET)),
+            (4, 0x3e, 0x01, Verdict::Failed(ENODEV)),
+            (4, 0x3e, 0x02, Verdict::Failed(ETIMEDOUT)),
             (5, 0x20, 0x00, Verdict::Failed(EOPNOTSUPP)),
             (5, 0x25, 0x00, Verdict::Failed(ENODEV)),
             (6, 0x29, 0x00, Verdict::Reset { power: true }),

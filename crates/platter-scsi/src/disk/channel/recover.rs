@@ -2,8 +2,8 @@
 
 use super::super::port::count;
 use super::super::slot::{Patience, State};
-use super::super::verdict::Verdict;
 use super::Channel;
+use crate::host::verdict::Verdict;
 use crate::target::Attribute;
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
@@ -30,7 +30,7 @@ const LONGEST_PAUSE: Span = Span::from_millis(256);
 
 impl Channel {
     /// The unit has refused a command for a reason that is over, or will be.
-    pub(super) fn refused(&mut self, now: Time, index: u32, verdict: Verdict) {
+    pub(super) fn refused(&mut self, now: Time, index: u32, verdict: &Verdict) {
         if self.slot(index).attribute == Attribute::Ordered {
             // What must follow it was ended; the queue sends them again in order.
             return self.complete(index, -i64::from(REFUSED));
@@ -38,7 +38,7 @@ impl Channel {
         if self.slot(index).cancelled && !self.slot(index).changed {
             return self.complete(index, -CANCELLED);
         }
-        if verdict == Verdict::Again {
+        if *verdict == Verdict::Again {
             return self.send_again(now, index, now);
         }
         let patience = self.port.options.busy_timeout;
