@@ -31,6 +31,8 @@ pub(super) struct Answers {
     came: Vec<(u64, Answer)>,
     /// By the ticket of the operation.
     over: Vec<(u64, Answer)>,
+    /// Why the last command was refused, until a caller asks.
+    pub(super) refused: Option<String>,
 }
 
 impl Answers {
@@ -90,6 +92,11 @@ impl Engine {
         // Dirty pages might overwrite what the command does, or be what it relies on.
         let dirty = self.pages.dirty.count + self.pages.dirty.pending;
         if command.reach() == Reach::Everything && dirty > 0 {
+            let code = command.bytes().first().copied().unwrap_or_default();
+            self.jobs.answers.refused = Some(format!(
+                "{} command {code:02x}h may change any block, and the cache has {dirty} dirty pages: flush first",
+                command.set()
+            ));
             return refused;
         }
         let end = self.pages.end() * PAGE;

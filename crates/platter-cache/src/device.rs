@@ -177,6 +177,9 @@ impl Backend for Cache {
         // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        let refuses = fault.kind == Kind::Unsupported && fault.stage == Stage::Layer;
+        let refused = || self.0.engine().ok()?.jobs.answers.refused.take();
+        let own = own.or_else(|| if refuses { refused() } else { None });
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
     }
 
