@@ -465,9 +465,12 @@ impl Engine {
         for lane in self.pages.reserved.end(pass.ticket) {
             self.lanes.kick(lane);
         }
-        if let Some(lane) = pass.lane {
-            self.jobs.over.push((pass.ticket, failed));
-            self.lanes.kick(lane);
+        match pass.lane {
+            Some(lane) => {
+                self.jobs.over.push((pass.ticket, failed));
+                self.lanes.kick(lane);
+            }
+            None => self.jobs.answers.forget(pass.ticket),
         }
     }
 
