@@ -10,15 +10,42 @@ use platter_disk::device::Device;
 use platter_disk::sync_io::{CommandData, IoOptions};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 
-fn open() -> (Arc<Disk>, Device, Lane) {
+/// A lane of a test. If the test fails, the disk fails all that it has and gets, so that dropping the cache does not wait for
+/// it.
+struct Guarded(Lane, Arc<Disk>);
+
+impl Deref for Guarded {
+    type Target = Lane;
+
+    fn deref(&self) -> &Lane {
+        &self.0
+    }
+}
+
+impl DerefMut for Guarded {
+    fn deref_mut(&mut self) -> &mut Lane {
+        &mut self.0
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.1.kill();
+        }
+    }
+}
+
+fn open() -> (Arc<Disk>, Device, Guarded) {
     let (disk, below) = Disk::open(Options::default());
     let settings = Settings { readahead: platter_cache::readahead::by_name("none").unwrap(), ..small(64) };
     let device = cached(Arc::clone(below.backend()), &settings);
-    let lane = Lane::open(&device);
+    let lane = Guarded(Lane::open(&device), Arc::clone(&disk));
     (disk, device, lane)
 }
 
