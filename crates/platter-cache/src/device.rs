@@ -15,7 +15,6 @@ use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::capability::{Cached, Managed, Worker};
-use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -81,8 +80,7 @@ impl Cache {
             .with_atomic_write(0);
         // A power cut loses dirty pages that no flush has covered.
         let write_cache = geometry.features.write_cache || settings.write == Write::Back;
-        let features =
-            geometry.features.with_write_cache(write_cache).with_fua(true).with_commands(CommandSets::NONE);
+        let features = geometry.features.with_write_cache(write_cache).with_fua(true);
         Ok(Cache(Arc::new(Shared {
             engine: Mutex::new(engine),
             tuning: Mutex::new(Tuning::new(settings)),
@@ -185,6 +183,9 @@ impl Backend for Cache {
         // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        let refuses = fault.kind == Kind::Unsupported && fault.stage == Stage::Layer;
+        let refused = || self.0.engine().ok()?.jobs.answers.refused.take();
+        let own = own.or_else(|| if refuses { refused() } else { None });
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
     }
 

@@ -224,8 +224,9 @@ impl Engine {
     }
 
     /// Processes a bio of the cache that came back on any lane.
-    pub(super) fn came_back(&mut self, now: Time, bio: Bio) {
+    pub(super) fn came_back(&mut self, now: Time, mut bio: Bio) {
         self.progress = true;
+        self.jobs.answers.keep(&mut bio);
         let Some(key) = self.ios.came_back(bio) else { return };
         self.events = true;
         self.jobs.can_go_on |= !self.jobs.is_empty();

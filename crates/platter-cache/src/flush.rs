@@ -215,7 +215,7 @@ impl Engine {
         if task.ticket == 0 {
             let range = task.start..task.start + task.size;
             let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
-            return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask) {
+            return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, None) {
                 Ok(ticket) => {
                     task.ticket = ticket;
                     // Usually nothing has to be done first.

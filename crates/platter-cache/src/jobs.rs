@@ -3,6 +3,7 @@
 //!
 //! None of this depends on the lane that requested it, which may not be run again for a long time.
 
+use super::command::Answers;
 use super::engine::{Ask, Engine, WINDOW};
 use super::ios::IoKey;
 use super::pages::{CURRENT, PageTable};
@@ -10,10 +11,12 @@ use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Most ranges queued for reading ahead; further advice is ignored.
 const MAX_PREFETCH: usize = 1024;
@@ -72,10 +75,14 @@ pub(super) struct Pass {
     /// The lane that waits for it; `None`: no lane does any more.
     lane: Option<u32>,
     op: Op,
+    /// The command that it is, with its data, until the device has it.
+    command: Option<(Arc<Command>, Vec<u8>)>,
     range: Range<u64>,
     context: Context,
     ioprio: IoPrio,
     deadline: Option<Time>,
+    /// It changes no block, so that cached pages stay valid.
+    keeps_pages: bool,
     /// Data was being copied into pages when it began. They are dirty when nothing of its range is busy any more, after the
     /// search for such pages may have passed them.
     looks_again: bool,
@@ -101,6 +108,8 @@ pub(super) struct Jobs {
     passes: Vec<Pass>,
     /// Operations that have ended, with their results, which their tasks have not fetched yet.
     over: Vec<(u64, Option<(Fault, u64)>)>,
+    /// The answers to commands that have ended.
+    pub(super) answers: Answers,
     /// Work is left that only waits for the next turn.
     pub(super) can_go_on: bool,
 }
@@ -166,6 +175,7 @@ impl Engine {
         op: Op,
         range: Range<u64>,
         (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
+        command: Option<(Arc<Command>, Vec<u8>)>,
     ) -> Result<u64, u64> {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
         let (mut busy, store) = (0, &self.pages.store);
@@ -177,7 +187,21 @@ impl Engine {
         let ticket = self.pages.reserved.reserve(pages, busy)?;
         let (lane, state) = (Some(lane), PassState::Clear(first));
         let looks_again = self.ios.copying > 0;
-        let pass = Pass { ticket, lane, op, range, context, ioprio, deadline, looks_again, state };
+        let changes = |(command, _): &(Arc<Command>, _)| command.reach().changes();
+        let keeps_pages = !command.as_ref().is_none_or(changes);
+        let pass = Pass {
+            ticket,
+            lane,
+            op,
+            command,
+            range,
+            context,
+            ioprio,
+            deadline,
+            keeps_pages,
+            looks_again,
+            state,
+        };
         self.jobs.passes.push(pass);
         self.jobs.can_go_on = true;
         Ok(ticket)
@@ -194,6 +218,7 @@ impl Engine {
             }
         }
         let _ = self.jobs.result(ticket);
+        self.jobs.answers.forget(ticket);
     }
 
     /// The I/O of an operation that the device is carrying out.
@@ -293,7 +318,8 @@ impl Engine {
             match &mut pass.state {
                 PassState::Clear(page) => {
                     let from = *page;
-                    match self.first_obstacle(from, &range) {
+                    let whole = pass.op == Op::Command;
+                    match self.first_obstacle(from, &range, whole) {
                         Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
                         Obstacle::Dirty(page) => {
                             if self.doubt(Some(&(page * PAGE..(page + 1) * PAGE))).is_some() {
@@ -348,8 +374,8 @@ impl Engine {
     }
 
     /// Finds a page of a range, from a page on, that must be written before an operation on the range: one
-    /// that is dirty and not entirely in the range, or one with an older version.
-    fn first_obstacle(&mut self, from: u64, range: &Range<u64>) -> Obstacle {
+    /// that is dirty and not entirely in the range, or one with an older version; with `all`, each that is dirty.
+    fn first_obstacle(&mut self, from: u64, range: &Range<u64>, all: bool) -> Obstacle {
         let (mut at, end) = (from, range.end.div_ceil(PAGE));
         while !self.is_spent() {
             let Some(page) = self.pages.dirty.extents.next(at, end) else { return Obstacle::None };
@@ -358,7 +384,7 @@ impl Engine {
             let Some(frame) = self.pages.store.find(page) else { continue };
             let info = self.pages.info(frame);
             let last = page * PAGE + self.pages.bytes_of(page) as u64;
-            let inside = range.start <= page * PAGE && last <= range.end;
+            let inside = !all && range.start <= page * PAGE && last <= range.end;
             if info.older != super::frames::NONE || (info.dirty != 0 && !inside) {
                 return Obstacle::Dirty(page);
             }
@@ -374,7 +400,13 @@ impl Engine {
         if let Some(reserved) = self.pages.reserved.get(ticket) {
             reserved.closed = true;
         }
-        let key = self.pass_until(op, range, (context, ioprio), deadline);
+        let key = match self.jobs.passes[at].command.take() {
+            Some((command, data)) => match self.send_command(command, data, (context, ioprio, deadline)) {
+                Ok(key) => key,
+                Err(fault) => return self.end_pass(at, Some((fault, 0))),
+            },
+            None => self.pass_until(op, range, (context, ioprio), deadline),
+        };
         self.set_pass(at, PassState::Out(key));
     }
 
@@ -388,7 +420,12 @@ impl Engine {
         self.unflushed = true;
         let is_it = |pass: &Pass| matches!(pass.state, PassState::Out(out) if out == key);
         if let Some(at) = self.jobs.passes.iter().position(is_it) {
-            let range = &self.jobs.passes[at].range;
+            let pass = &mut self.jobs.passes[at];
+            self.jobs.answers.arrived(key, pass.ticket);
+            if pass.keeps_pages {
+                return self.end_pass(at, failed);
+            }
+            let range = &pass.range;
             let scan = Scan::new(range.start / PAGE..range.end.div_ceil(PAGE), &self.pages);
             self.set_pass(at, PassState::Sweep(scan, failed));
             self.jobs.can_go_on = true;
@@ -428,9 +465,12 @@ impl Engine {
         for lane in self.pages.reserved.end(pass.ticket) {
             self.lanes.kick(lane);
         }
-        if let Some(lane) = pass.lane {
-            self.jobs.over.push((pass.ticket, failed));
-            self.lanes.kick(lane);
+        match pass.lane {
+            Some(lane) => {
+                self.jobs.over.push((pass.ticket, failed));
+                self.lanes.kick(lane);
+            }
+            None => self.jobs.answers.forget(pass.ticket),
         }
     }
 

@@ -34,7 +34,7 @@ impl Tasks {
         }
         for task in self.tasks.iter_mut().filter(|task| task.is_late(now)) {
             let range = task.start..task.start.saturating_add(task.size);
-            let fault = match task.bio.op().changes() {
+            let fault = match task.bio.changes() {
                 true => engine.why_late(&range),
                 false => Fault::new(Kind::TimedOut, Stage::Layer),
             };

@@ -20,6 +20,7 @@
 
 mod ahead;
 mod blocks;
+mod command;
 mod device;
 mod dirty;
 mod engine;

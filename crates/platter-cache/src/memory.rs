@@ -1,5 +1,6 @@
 //! Memory from the system: zeroed, given on first use, in large pages where there are any.
 
+use platter_block::bio::Bio;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::marker::PhantomData;
@@ -146,6 +147,38 @@ pub(super) fn prefetch(from: *const u8, len: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (from, len);
+}
+
+/// A copy of the data of a bio that the cache has, for a device that may need it longer. Memory that only the device fills
+/// is not read: its copy is zeroes.
+pub(super) fn copy_of(bio: &Bio) -> Vec<u8> {
+    let mut data = vec![0; bio.segments().map(|segment| segment.len() as usize).sum()];
+    if bio.is_to_device() {
+        let mut at = 0;
+        for segment in bio.segments() {
+            let end = at + segment.len() as usize;
+            // SAFETY: the cache has the bio, which has not completed: its memory is valid for reads.
+            unsafe { segment.copy_to(&mut data[at..end]) };
+            at = end;
+        }
+    }
+    data
+}
+
+/// Copies data into the memory of a bio that the cache has, as much as there is room for.
+pub(super) fn fill(bio: &mut Bio, data: &[u8]) {
+    if !bio.is_from_device() {
+        return;
+    }
+    let mut at = 0;
+    for segment in bio.segments() {
+        let piece = segment.slice(0, segment.len().min((data.len() - at) as u32));
+        let end = at + piece.len() as usize;
+        // SAFETY: the cache has the bio, which has not completed, and it takes data from the device: its memory is valid
+        // for writes, and no device has it, because devices get copies of commands' data.
+        unsafe { piece.copy_from(&data[at..end]) };
+        at = end;
+    }
 }
 
 #[cfg(test)]

@@ -185,7 +185,10 @@ pub(super) type Step = Result<bool, (Fault, u64)>;
 
 impl Task {
     pub(super) fn new(bio: Bio, lane: u32, own: Own, spare: Spare) -> Task {
-        let (start, size) = (bio.pos() - bio.done(), bio.len() + bio.done());
+        let (start, size) = match bio.op() {
+            Op::Command => (bio.reach().0, bio.reach().1 - bio.reach().0),
+            _ => (bio.pos() - bio.done(), bio.len() + bio.done()),
+        };
         let (flags, deadline) = (bio.flags(), bio.deadline());
         let barrier = flags.intersects(platter_stack::barrier_gate::BARRIER);
         // Operations that bypass the cache would otherwise reach the disk before pages that are cached.
@@ -216,7 +219,9 @@ impl Task {
             phase: if before { Phase::Before } else { Phase::Data },
             barrier,
             placed: false,
-            cleared: before || !matches!(bio.op(), Op::Discard | Op::WriteZeroes),
+            cleared: before
+                || !matches!(bio.op(), Op::Discard | Op::WriteZeroes | Op::Command)
+                || !bio.changes(),
             ask,
             turn: None,
             looks: 0,
@@ -313,8 +318,8 @@ impl Engine {
                 (Phase::Data, Op::Read) => self.read(now, task, fault),
                 (Phase::Data, Op::Write) => self.write(now, task, through),
                 (Phase::Data, Op::Flush) => self.flush(task, fault),
-                // The kit refuses commands before they become tasks.
-                (Phase::Data, Op::Discard | Op::WriteZeroes | Op::Command) => self.pass_on(task),
+                (Phase::Data, Op::Discard | Op::WriteZeroes) => self.pass_on(task),
+                (Phase::Data, Op::Command) => self.command(task),
                 (Phase::Before, _) => self.flush_before(task, fault),
                 (Phase::After, _) => self.flush_after(task, fault, through),
                 (Phase::Forget(from, fault, pos), _) => self.forget_write(task, from, (fault, pos)),

@@ -1,7 +1,11 @@
 //! The guarantees of `cache` under faults of the device below.
 
 mod alone;
+mod commands;
 mod dead;
+#[allow(dead_code, reason = "shared with another crate's tests, which use all of it")]
+#[path = "../../../platter-disk/tests/misfortune/disk.rs"]
+mod disk;
 mod early;
 mod errors;
 mod killed;
