@@ -1,14 +1,19 @@
-//! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted.
+//! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted. And what goes past
+//! the cache: operations on ranges, and commands.
 
 use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
 use super::ios::Failure;
+use super::memory;
 use super::pages::{FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
+use platter_block::bio::Flags;
+use platter_block::command::Reach;
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_stack::barrier_gate::BARRIER;
 use std::ops::Range;
 
 /// Most drops that are recorded.
@@ -233,6 +238,57 @@ impl Engine {
             return Ok(false);
         }
         Ok(true)
+    }
+
+    // Commands of the device's own set are operations on the range that they reach: no other operation uses it until the
+    // command has ended, dirty pages of it are written first, and its pages are dropped afterwards if the command may have
+    // changed blocks, whether it succeeded or not. What the device does with it after it has timed out is a matter of the disk
+    // below, which lets nothing pass a range in doubt.
+
+    /// Advances a command.
+    pub(super) fn command(&mut self, task: &mut Task) -> Step {
+        if task.ticket == 0 {
+            return self.begin_command(task);
+        }
+        let answer = self.jobs.answers.take(task.ticket).unwrap_or_default();
+        let result = self.jobs.result(task.ticket);
+        task.ticket = 0;
+        result?;
+        let done = (answer.done as usize).min(answer.data.len());
+        memory::fill(&mut task.bio, &answer.data[..done]);
+        task.bio.answered(answer.done, Ok(()));
+        Ok(true)
+    }
+
+    fn begin_command(&mut self, task: &mut Task) -> Step {
+        let refused = Err(Engine::at_layer(Kind::Unsupported, task.start));
+        let Some(command) = task.bio.command().cloned() else { return refused };
+        if task.bio.flags().intersects(BARRIER | Flags::PREFLUSH | Flags::FUA) {
+            return refused;
+        }
+        // Dirty pages might overwrite what the command does, or be what it relies on.
+        let dirty = self.pages.dirty.count + self.pages.dirty.pending;
+        if command.reach() == Reach::Everything && dirty > 0 {
+            let code = command.bytes().first().copied().unwrap_or_default();
+            self.jobs.answers.refused = Some(format!(
+                "{} command {code:02x}h may change any block, and the cache has {dirty} dirty pages: flush first",
+                command.set()
+            ));
+            return refused;
+        }
+        let end = self.pages.end() * PAGE;
+        let (first, last) = command.reach().range();
+        let range = first.min(end)..last.min(end);
+        let data = memory::copy_of(&task.bio);
+        let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
+        match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, Some((command, data))) {
+            Ok(ticket) => {
+                task.ticket = ticket;
+                self.run_jobs();
+                self.park_for_job(task)
+            }
+            Err(other) => self.park_for_range(task, other),
+        }
     }
 
     /// Drops dirty data of a range that could not be written, from a page on. Other writes to these pages are

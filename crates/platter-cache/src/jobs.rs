@@ -3,14 +3,14 @@
 //!
 //! None of this depends on the lane that requested it, which may not be run again for a long time.
 
-use super::command::Answers;
+use super::answers::Answers;
 use super::engine::{Ask, Engine, WINDOW};
-use super::ios::IoKey;
+use super::ios::{IoKey, IoKind};
 use super::pages::{CURRENT, PageTable};
 use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
-use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::bio::{Context, Flags, IoPrio, Op};
 use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
@@ -408,6 +408,25 @@ impl Engine {
             None => self.pass_until(op, range, (context, ioprio), deadline),
         };
         self.set_pass(at, PassState::Out(key));
+    }
+
+    /// Sends a command over a copy of its data, which stays with the device as long as it needs it.
+    pub(super) fn send_command(
+        &mut self,
+        command: Arc<Command>,
+        data: Vec<u8>,
+        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
+    ) -> Result<IoKey, Fault> {
+        let mut bio = self.ios.bio();
+        bio.reset_command(command, data)?;
+        let key = self.ios.begin(IoKind::Pass);
+        self.ios.get(key).deadline = deadline;
+        bio.set_context(context);
+        bio.set_ioprio(ioprio);
+        bio.add_flags(Flags::SYNC);
+        self.ios.sign(key, &mut bio);
+        self.send(bio, false);
+        Ok(key)
     }
 
     /// The device has completed an operation that was passed on.

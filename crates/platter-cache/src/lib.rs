@@ -19,8 +19,8 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+mod answers;
 mod blocks;
-mod command;
 mod device;
 mod dirty;
 mod engine;
