@@ -266,25 +266,13 @@ impl Multipath {
 
     /// Waits until a path has returned a write in doubt: its device holds or fails what overlaps it until then.
     async fn settle(self: Arc<Self>, doubt: Doubt) -> Status {
-        while !self.has_settled(doubt).await {
+        while !self.has_returned(doubt.path, doubt.reach).await {
             let interval = self.state().settings.check_interval;
             self.below.sleep_until(self.below.now() + interval).await;
         }
-        Ok(())
-    }
-
-    /// Whether a path has returned a write in doubt.
-    async fn has_settled(&self, doubt: Doubt) -> bool {
-        let is_there = |state: &State| state.doubts.iter().any(|other| other.number == doubt.number);
-        if !is_there(&self.state()) {
-            return true;
-        }
-        if !self.has_returned(doubt.path, doubt.reach).await {
-            return false;
-        }
         self.state().doubts.retain(|other| other.number != doubt.number);
         self.settled.happen();
-        true
+        Ok(())
     }
 
     async fn has_returned(&self, path: usize, (from, end): (u64, u64)) -> bool {
@@ -475,11 +463,8 @@ impl Layer for Multipath {
     }
 
     async fn flush(self: Arc<Self>, below: Below, _port: usize) -> Status {
-        let doubts = self.state().doubts.clone();
-        for doubt in doubts {
-            if !self.has_settled(doubt).await {
-                return Err(Fault::new(Kind::InDoubt, Stage::Layer));
-            }
+        if !self.state().doubts.is_empty() {
+            return Err(Fault::new(Kind::InDoubt, Stage::Layer));
         }
         let wanted = self.flush_paths().await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
         let dirty: Vec<bool> = self.state().paths.all().iter().map(|path| path.dirty).collect();

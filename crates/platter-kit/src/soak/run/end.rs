@@ -79,6 +79,10 @@ impl Run<'_> {
                 break;
             }
         }
+        if self.plan.features.has(Feature::Paths) {
+            // A layer over several paths asks for what was in doubt, and for paths that were away, once in a while.
+            self.live_on(AGAIN)?;
+        }
         self.judged.mended();
         self.oracle.quiesce();
         self.acknowledge()?;
