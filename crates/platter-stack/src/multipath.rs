@@ -90,7 +90,6 @@ impl Settings {
 #[derive(Clone, Copy)]
 struct Doubt {
     number: u64,
-    path: usize,
     reach: (u64, u64),
 }
 
@@ -258,15 +257,15 @@ impl Multipath {
     fn doubt(self: &Arc<Self>, path: usize, reach: (u64, u64)) {
         let mut state = self.state();
         state.numbers += 1;
-        let doubt = Doubt { number: state.numbers, path, reach };
+        let doubt = Doubt { number: state.numbers, reach };
         state.doubts.push(doubt);
         drop(state);
-        self.below.spawn(Arc::clone(self).settle(doubt));
+        self.below.spawn(Arc::clone(self).settle(path, doubt));
     }
 
     /// Waits until a path has returned a write in doubt: its device holds or fails what overlaps it until then.
-    async fn settle(self: Arc<Self>, doubt: Doubt) -> Status {
-        while !self.has_returned(doubt.path, doubt.reach).await {
+    async fn settle(self: Arc<Self>, path: usize, doubt: Doubt) -> Status {
+        while !self.has_returned(path, doubt.reach).await {
             let interval = self.state().settings.check_interval;
             self.below.sleep_until(self.below.now() + interval).await;
         }
@@ -363,21 +362,13 @@ impl Multipath {
     fn forgives(&self, path: usize, fault: Fault, times: &mut u32) -> bool {
         // Each time a path has failed in between.
         const MOST: u32 = 16;
-        if fault.kind != Kind::FlushFailed
-            || *times >= MOST
-            || defect::is_on(Defect::MultipathFlushStaysFailed)
-        {
+        // A failure without an errno may be one of the disk, which the program has to hear of.
+        if !was_not_delivered(fault) || *times >= MOST || defect::is_on(Defect::MultipathFlushStaysFailed) {
             return false;
         }
-        let of_path = match fault.errno {
-            0 => self.state().paths.get(path).failures > 0,
-            _ => was_not_delivered(fault),
-        };
-        if of_path {
-            *times += 1;
-            self.devices[path].acknowledge_flush_failure();
-        }
-        of_path
+        *times += 1;
+        self.devices[path].acknowledge_flush_failure();
+        true
     }
 
     /// The deadline of a bio has passed while a path had it. One may have been too short; several in a row are of the path.
@@ -417,6 +408,11 @@ impl Multipath {
                     }
                 }
                 Err(fault) if is_of_path(fault) => self.leave(path, fault),
+                Ok(()) if path != wanted => {
+                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
+                    self.devices[wanted].acknowledge_flush_failure();
+                    return Ok(());
+                }
                 status => return status,
             }
             path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
