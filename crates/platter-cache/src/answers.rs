@@ -2,6 +2,10 @@
 
 use super::ios::{IoKey, Ios};
 use platter_block::bio::{Bio, Op};
+use platter_block::fault::{Fault, Kind, Stage};
+
+/// A command is refused because pages are dirty. The errno, EBUSY, tells it from what is never supported.
+pub(super) const DIRTY: Fault = Fault { kind: Kind::Unsupported, stage: Stage::Layer, errno: 16 };
 
 /// The data of a command and the number of bytes that the device has transferred.
 #[derive(Default)]

@@ -1,6 +1,7 @@
 //! The cache as a device.
 
 use super::ahead::Prefault;
+use super::answers;
 use super::engine::{Ask, Engine};
 use super::handles::Handles;
 use super::lane::Tasks;
@@ -183,9 +184,8 @@ impl Backend for Cache {
         // The layer gives up its own barriers at the same faults as the disks below.
         let own =
             self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
-        let refuses = fault.kind == Kind::Unsupported && fault.stage == Stage::Layer;
         let refused = || self.0.engine().ok()?.jobs.answers.refused.take();
-        let own = own.or_else(|| if refuses { refused() } else { None });
+        let own = own.or_else(|| if fault == answers::DIRTY { refused() } else { None });
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
     }
 

@@ -403,36 +403,29 @@ impl Engine {
         found.or_else(|| range.and_then(blocked))
     }
 
-    /// Passes an operation on a range on to the device.
-    pub(super) fn pass_until(
-        &mut self,
-        op: Op,
-        range: Range<u64>,
-        (context, ioprio): (Context, IoPrio),
-        deadline: Option<Time>,
-    ) -> IoKey {
-        let (key, bio) = self.begin_to_pass(op, range, (context, ioprio));
-        self.ios.get(key).deadline = deadline;
-        self.send(bio, false);
-        key
-    }
-
-    /// Passes on a flush of the device.
+    /// Passes a flush on to the device.
     pub(super) fn pass_flush(&mut self, ask: &Ask) -> IoKey {
-        let (key, bio) = self.begin_to_pass(Op::Flush, 0..0, (ask.context, ask.ioprio));
-        self.send(bio, ask.own);
-        key
+        let mut bio = self.ios.bio();
+        bio.reset(Op::Flush, 0, 0);
+        self.pass(bio, (ask.context, ask.ioprio, None), ask.own)
     }
 
-    fn begin_to_pass(&mut self, op: Op, range: Range<u64>, by: (Context, IoPrio)) -> (IoKey, Bio) {
+    /// Passes an operation that the cache does not carry out itself on to the device: on the lane of the current caller if
+    /// `own`.
+    pub(super) fn pass(
+        &mut self,
+        mut bio: Bio,
+        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
+        own: bool,
+    ) -> IoKey {
         let key = self.ios.begin(IoKind::Pass);
-        let mut bio = self.ios.bio();
-        bio.reset(op, range.start, range.end - range.start);
-        bio.set_context(by.0);
-        bio.set_ioprio(by.1);
+        self.ios.get(key).deadline = deadline;
+        bio.set_context(context);
+        bio.set_ioprio(ioprio);
         bio.add_flags(Flags::SYNC);
         self.ios.sign(key, &mut bio);
-        (key, bio)
+        self.send(bio, own);
+        key
     }
 
     /// Asks the device to cancel an operation that was passed on.

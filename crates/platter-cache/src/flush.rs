@@ -1,6 +1,7 @@
 //! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted. And what goes past
 //! the cache: operations on ranges, and commands.
 
+use super::answers;
 use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
@@ -274,7 +275,7 @@ impl Engine {
                 "{} command {code:02x}h may change any block, and the cache has {dirty} dirty pages: flush first",
                 command.set()
             ));
-            return refused;
+            return Err((answers::DIRTY, task.start));
         }
         let end = self.pages.end() * PAGE;
         let (first, last) = command.reach().range();

@@ -1,16 +1,16 @@
 //! Work that the engine does in pieces on whichever lane is run: reading ranges that a program will need,
-//! dropping ranges that it does not need, and operations of the device on ranges (discard, write-zeroes).
+//! dropping ranges that it does not need, and operations of the device on ranges (discard, write-zeroes, commands).
 //!
 //! None of this depends on the lane that requested it, which may not be run again for a long time.
 
 use super::answers::Answers;
 use super::engine::{Ask, Engine, WINDOW};
-use super::ios::{IoKey, IoKind};
+use super::ios::IoKey;
 use super::pages::{CURRENT, PageTable};
 use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
-use platter_block::bio::{Context, Flags, IoPrio, Op};
+use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
@@ -400,33 +400,18 @@ impl Engine {
         if let Some(reserved) = self.pages.reserved.get(ticket) {
             reserved.closed = true;
         }
-        let key = match self.jobs.passes[at].command.take() {
-            Some((command, data)) => match self.send_command(command, data, (context, ioprio, deadline)) {
-                Ok(key) => key,
-                Err(fault) => return self.end_pass(at, Some((fault, 0))),
-            },
-            None => self.pass_until(op, range, (context, ioprio), deadline),
-        };
-        self.set_pass(at, PassState::Out(key));
-    }
-
-    /// Sends a command over a copy of its data, which stays with the device as long as it needs it.
-    pub(super) fn send_command(
-        &mut self,
-        command: Arc<Command>,
-        data: Vec<u8>,
-        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
-    ) -> Result<IoKey, Fault> {
         let mut bio = self.ios.bio();
-        bio.reset_command(command, data)?;
-        let key = self.ios.begin(IoKind::Pass);
-        self.ios.get(key).deadline = deadline;
-        bio.set_context(context);
-        bio.set_ioprio(ioprio);
-        bio.add_flags(Flags::SYNC);
-        self.ios.sign(key, &mut bio);
-        self.send(bio, false);
-        Ok(key)
+        match self.jobs.passes[at].command.take() {
+            // A copy of its data stays with the device as long as it needs it.
+            Some((command, data)) => {
+                if let Err(fault) = bio.reset_command(command, data) {
+                    return self.end_pass(at, Some((fault, 0)));
+                }
+            }
+            None => bio.reset(op, range.start, range.end - range.start),
+        }
+        let key = self.pass(bio, (context, ioprio, deadline), false);
+        self.set_pass(at, PassState::Out(key));
     }
 
     /// The device has completed an operation that was passed on.

@@ -149,6 +149,7 @@ fn one_of_unknown_effect_is_refused_while_pages_are_dirty() {
     assert_eq!(lane.kind(3), Some(Kind::Unsupported));
     let bio = command(Reach::Everything, false, 0, 0);
     let error = device.command(bio.command().unwrap(), CommandData::None, IoOptions::default()).unwrap_err();
+    assert_eq!(error.fault.errno(), 16, "EBUSY: what is never supported has another");
     let message = error.to_string();
     assert!(message.contains("flush first") && message.contains("SCSI command 00h"), "{message}");
     run(&disk, &mut lane, flush(4));

@@ -94,7 +94,10 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-fuzz/src/memory.rs", "an allocator that counts"),
     ("crates/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
     ("crates/platter-sim/src/cd_writer.rs", "the answer to a command into the memory of its request"),
-    ("crates/platter-cache/src/memory.rs", "memory from the system, and tables in it"),
+    (
+        "crates/platter-cache/src/memory.rs",
+        "memory from the system, tables in it, and copies of the data of commands",
+    ),
     ("crates/platter-cache/src/frames.rs", "the memory of pages, read without a lock"),
     ("crates/platter-cache/src/resident.rs", "shows pages to handles"),
     ("crates/platter-stack/src/kit/core.rs", "copies between buffers and bios that a layer has in its hands"),

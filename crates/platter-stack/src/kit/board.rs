@@ -37,7 +37,7 @@ pub struct Board {
     told: AtomicU64,
     /// The same, if there was no work left after that.
     visit: AtomicU64,
-    /// There was no work left for a while since it was told.
+    /// There was no work left for a while since it was told. Used under the lock only.
     kept: AtomicBool,
 }
 
@@ -121,16 +121,20 @@ impl Board {
     fn tell(&self, now: Time, thread: Option<Time>, comes: bool) {
         let told = self.told.load(Ordering::SeqCst);
         let keeps = thread.is_none() && comes && now.0 < told;
-        self.visit.store(if keeps { told } else { NEVER }, Ordering::SeqCst);
+        let visit = if keeps { told } else { NEVER };
+        // Hardly ever changed, and a store costs more than a look.
+        if self.visit.load(Ordering::Relaxed) != visit {
+            self.visit.store(visit, Ordering::SeqCst);
+        }
         // Work came and went, so the thread may have looked while there was none, and know of a later time.
-        let was_kept = self.kept.load(Ordering::SeqCst);
-        self.kept.store(keeps || (was_kept && now.0 < told), Ordering::SeqCst);
+        let was_kept = self.kept.load(Ordering::Relaxed);
+        self.kept.store(keeps || (was_kept && now.0 < told), Ordering::Relaxed);
         match thread {
             None if keeps => {}
             None => self.told.store(NEVER, Ordering::SeqCst),
             Some(at) if at.0 < told || (told <= now.0 && was_kept) => {
                 self.told.store(at.0, Ordering::SeqCst);
-                self.kept.store(false, Ordering::SeqCst);
+                self.kept.store(false, Ordering::Relaxed);
                 lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
             }
             // In this case a thread has checked and knows the next time.
