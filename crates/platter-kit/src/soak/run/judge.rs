@@ -390,7 +390,8 @@ impl Run<'_> {
     /// can see whether that write has ended.
     fn may_wait_for_owner(&self, live: &Live) -> bool {
         let Some(open) = &self.open else { return false };
-        let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only);
+        // A command to a target ends when the lane that sent it is run.
+        let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only || disk.transport.is_some());
         let strict = self.is_plain();
         let left = open.lanes.iter().filter(|lane| lane.left || !strict).map(|lane| lane.polled);
         let mut left = left.chain((!strict).then_some(open.futures_polled));
