@@ -28,6 +28,7 @@ pub mod command;
 pub mod controller;
 
 pub mod data;
+pub mod filter;
 pub mod identify;
 pub mod log;
 mod queued;

@@ -15,7 +15,7 @@
 
 mod system;
 
-pub use platter_nvme::{bits, command, controller, data, identify, layout, log, status, structure};
+pub use platter_nvme::{bits, command, controller, data, filter, identify, layout, log, status, structure};
 pub use system::{SendError, SystemNode};
 
 use crate::steps;

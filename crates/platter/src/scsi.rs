@@ -23,8 +23,9 @@ use platter_block::command::CommandSet;
 use platter_block::lane::Bell;
 use platter_disk::device::Device;
 use platter_scsi::cdb::{Cdb, TEST_UNIT_READY};
+use platter_scsi::sense::{Failure, Key};
 use platter_scsi::target::{Attribute, News, Nexus, Outcome, Request, Target, TaskId};
-use platter_scsi::unit::{Identity, Response, Step, Unit};
+use platter_scsi::unit::{Identity, Response, Status, Step, Unit};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -34,11 +35,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// among those of this unit that name its blocks. All threads are one initiator; what it sets by MODE SELECT or START STOP
 /// UNIT stays as long as this value. [`target::Target`] is for several initiators. The data of a command is held
 /// in memory as a whole, at most [`unit::MAX_TRANSFER`] bytes.
+///
 /// A device that takes SCSI commands itself ([`Features::commands`](platter_block::driver::Features::commands)), a disk of the
 /// system for example, gets them as they are, and its own answers are returned.
 pub struct LogicalUnit {
     device: Device,
     nexus: Nexus,
+    privileged: bool,
     state: Mutex<State>,
     news: Arc<NewsBell>,
 }
@@ -76,12 +79,36 @@ impl LogicalUnit {
         let mut target = Target::new(Unit::new(identity, device.geometry()));
         let nexus = target.connect(CALLER, Arc::clone(&news) as Arc<dyn Bell>);
         let state = State { target, next: 0, enabled: BTreeMap::new() };
-        let unit = LogicalUnit { device, nexus, state: Mutex::new(state), news };
+        let unit = LogicalUnit { device, nexus, privileged: true, state: Mutex::new(state), news };
         if !takes_commands(&unit.device) {
             // Takes the unit attention of power on: the caller has made the unit and knows.
             let _ = unit.execute(Cdb::new(&TEST_UNIT_READY).bytes(), &[]);
         }
         unit
+    }
+
+    /// The same, for a program without the capability `CAP_SYS_RAWIO`: it may send only what Linux lets such a program send.
+    ///
+    /// # Examples
+    /// ```
+    /// use platter::registry::{self, Access};
+    /// use platter::scsi::LogicalUnit;
+    /// use platter::scsi::cdb::{COMPARE_AND_WRITE, Cdb, TEST_UNIT_READY};
+    /// use platter::scsi::sense::Sense;
+    /// use platter::scsi::unit::Status;
+    ///
+    /// let unit = LogicalUnit::new(registry::open("ram(1M)", Access::read_write())?).unprivileged();
+    /// assert_eq!(unit.execute(Cdb::new(&TEST_UNIT_READY).bytes(), &[]).status, Status::Good);
+    /// let compare = Cdb::new(&COMPARE_AND_WRITE).with("NUMBER OF LOGICAL BLOCKS", 1);
+    /// println!("{}", unit.allows(compare.bytes()).unwrap_err());
+    /// let answer = unit.execute(compare.bytes(), &[0; 1024]);
+    /// assert_eq!(answer.status, Status::CheckCondition);
+    /// assert_eq!(Sense::decode(&answer.sense).unwrap().code(), (0x20, 0x02));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn unprivileged(self) -> LogicalUnit {
+        LogicalUnit { privileged: false, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -91,7 +118,13 @@ impl LogicalUnit {
     /// Carries a command out, with this data from the initiator. Data of the medium is in the response's `data_in`, as far
     /// as it was read. Failures are in its status and sense data: also that the device has another size since the last
     /// command, which is a unit attention.
+    ///
+    /// What [`allows`](LogicalUnit::allows) refuses is not sent: the answer is DATA PROTECT, WRITE PROTECTED for a handle that is
+    /// open for reading only, and ILLEGAL REQUEST, ACCESS DENIED - NO ACCESS RIGHTS for one without privileges.
     pub fn execute(&self, cdb: &[u8], data_out: &[u8]) -> Response {
+        if let Err(rule) = self.allows(cdb) {
+            return refused(rule);
+        }
         if takes_commands(&self.device) {
             return passed::pass(&self.device, cdb, data_out);
         }
@@ -118,12 +151,17 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether this device's handle may send a command: if the device is read-only, none that may change it.
+    /// Whether this device's handle may send a command: if the device is read-only, none that may change it; without
+    /// privileges, only those of [`filter::TABLE`]. A command that is not known here may change anything, except that a unit
+    /// which is not a disk of commands itself carries none out and says so.
     ///
     /// # Errors
     /// The rule that refuses it. [`execute`](LogicalUnit::execute) answers such a command with sense data.
     pub fn allows(&self, cdb: &[u8]) -> Result<(), filter::Rule> {
-        if self.device.geometry().features.read_only { filter::read_only(cdb) } else { Ok(()) }
+        let writable = !self.device.geometry().features.read_only;
+        filter::linux(cdb, filter::Handle { writable, privileged: self.privileged })?;
+        let is_carried_out = takes_commands(&self.device) || Cdb::decode(cdb).is_ok();
+        if writable || !is_carried_out { Ok(()) } else { filter::read_only(cdb) }
     }
 
     /// Waits until the command of this token may run.
@@ -162,6 +200,17 @@ impl LogicalUnit {
     }
 }
 
+/// The answer to a command that is not sent.
+fn refused(rule: filter::Rule) -> Response {
+    let failure = match rule {
+        filter::Rule::Changes { .. } => Failure::new(Key::DATA_PROTECT, 0x27, 0x00),
+        filter::Rule::Empty | filter::Rule::Unlisted { .. } | filter::Rule::Writing { .. } => {
+            Failure::new(Key::ILLEGAL_REQUEST, 0x20, 0x02)
+        }
+    };
+    Response { sense: failure.to_fixed().to_vec(), ..Response::of(Status::CheckCondition) }
+}
+
 /// Whether commands go to the disk itself.
 fn takes_commands(device: &Device) -> bool {
     device.geometry().features.commands.contains(CommandSet::Scsi)
@@ -171,7 +220,6 @@ fn takes_commands(device: &Device) -> bool {
 mod tests {
     use super::*;
     use crate::{Access, open};
-    use platter_scsi::unit::Status;
 
     fn unit(spec: &str) -> LogicalUnit {
         LogicalUnit::new(open(spec, Access::read_write()).unwrap())
@@ -284,6 +332,35 @@ mod tests {
         let rule = unit.allows(write.bytes()).unwrap_err().to_string();
         assert!(rule.contains("2ah may change blocks from 9 on"), "{rule}");
         assert_eq!(unit.allows(at(&cdb::READ_10, 9).bytes()), Ok(()));
+    }
+
+    #[test]
+    fn what_a_handle_may_not_send_is_not_carried_out() {
+        let why = |unit: &LogicalUnit, cdb: &[u8]| {
+            let response = unit.execute(cdb, &[]);
+            let sense = sense::Sense::decode(&response.sense);
+            (response.status, sense.map(|sense| (sense.key(), sense.code())).ok())
+        };
+        let denied = |key, code| (Status::CheckCondition, Some((key, code)));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk.img");
+        std::fs::write(&path, vec![0; 1 << 20]).unwrap();
+        let reader = LogicalUnit::new(open(path.to_str().unwrap(), Access::read()).unwrap());
+        // The unit itself would carry these out: no block of the medium changes.
+        for row in [&cdb::START_STOP_UNIT, &cdb::MODE_SELECT_10] {
+            let protected = denied(sense::Key::DATA_PROTECT, (0x27, 0));
+            assert_eq!(why(&reader, Cdb::new(row).bytes()), protected, "{}", row.name);
+        }
+        assert_eq!(why(&reader, Cdb::new(&TEST_UNIT_READY).bytes()), (Status::Good, None));
+        let unknown = denied(sense::Key::ILLEGAL_REQUEST, (0x20, 0));
+        assert_eq!(why(&reader, &[0xc1; 10]), unknown);
+
+        let plain = unit("ram(1M)").unprivileged();
+        let same = at(&cdb::COMPARE_AND_WRITE, 0).with("NUMBER OF LOGICAL BLOCKS", 0);
+        assert!(plain.allows(same.bytes()).unwrap_err().to_string().contains("CAP_SYS_RAWIO"));
+        assert_eq!(why(&plain, same.bytes()), denied(sense::Key::ILLEGAL_REQUEST, (0x20, 2)));
+        assert_eq!(why(&plain, at(&cdb::READ_10, 0).bytes()), (Status::Good, None));
+        assert_eq!(why(&unit("ram(1M)"), same.bytes()), (Status::Good, None));
     }
 
     #[test]

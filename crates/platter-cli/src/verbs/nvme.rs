@@ -4,6 +4,7 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod decode;
+mod disk;
 mod endpoint;
 mod list;
 mod query;

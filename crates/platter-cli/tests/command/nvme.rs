@@ -92,7 +92,7 @@ fn a_device_answers_commands() {
         &["nvme", "log", "02", "--bytes", "6", "--on", "ram(1M)"],
         &["--bytes 6: not a multiple of 4"],
     );
-    fails_saying(2, &["nvme", "id"], &["<DEVICE>"]);
+    fails_saying(2, &["nvme", "id"], &["<DEVICE|--on <SPEC>>"]);
 }
 
 /// What `--hex` prints is read back as the same structure.
@@ -207,4 +207,17 @@ fn the_commands_of_the_page_run() {
             assert!(page.contains(printed.lines().next().unwrap()), "{printed}");
         }
     }
+}
+
+#[test]
+fn a_command_that_linux_would_refuse_names_the_rule() {
+    let raw =
+        |words: &[&'static str]| [&["nvme", "raw"], words, &["--on", "ram(1M)", "--unprivileged"]].concat();
+    ok(&raw(&["read", "slba=0", "nlb=0"]));
+    ok(&raw(&["identify", "cns=1"]));
+    fails_saying(4, &raw(&["identify", "cns=2"]), &["Identify with cns 02h", "00h (namespace)"]);
+    fails_saying(4, &raw(&["get-log-page", "lid=2", "numdl=127"]), &["may send Identify only"]);
+    let destroy = |words: &[&'static str]| [&raw(words)[..], &["--yes-destroy", "ram(1M)"]].concat();
+    ok(&destroy(&["write-zeroes", "slba=0", "nlb=0"]));
+    fails_saying(4, &destroy(&["io:c1"]), &["operation code c1h belongs to vendors"]);
 }

@@ -168,6 +168,33 @@ fn a_command_that_linux_would_refuse_names_the_rule() {
     ok(&reserve[..5]);
 }
 
+#[test]
+fn a_path_that_is_no_scsi_disk_is_refused_with_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("disk.img");
+    std::fs::write(&file, [0; 4096]).unwrap();
+    let file = file.to_str().unwrap();
+    for verb in
+        [&["inq"][..], &["vpd", "b0"], &["readcap"], &["luns"], &["modes", "3f"], &["log", "00"], &["sense"]]
+    {
+        fails_saying(3, &[&["scsi"], verb, &[file]].concat(), &["disk.img", "no device", "/dev/sgN"]);
+    }
+    fails_saying(3, &["scsi", "inq", "/dev/null"], &["/dev/null", "a character device 1:3"]);
+    for verb in ["vpd", "modes", "log"] {
+        fails_saying(2, &["scsi", verb, file], &["hexadecimal", "comes before DEVICE"]);
+    }
+    fails_saying(2, &["scsi", "inq", file, "--on", "ram(1M)"], &["cannot be used with"]);
+    fails_saying(2, &["scsi", "inq"], &["--on"]);
+    fails_saying(3, &["scsi", "raw", "00 00 00 00 00 00", "--device", "/dev/null"], &["/dev/null"]);
+}
+
+#[test]
+fn a_command_that_changes_no_block_needs_no_permission_to_destroy() {
+    // Synchronised, stopped: the device is opened for writing, as START STOP UNIT may change what others get.
+    ok(&["scsi", "raw", "35 00 00 00 00 00 00 00 00 00", "--on", "ram(1M)"]);
+    ok(&["scsi", "raw", "1b 00 00 00 00 00", "--on", "ram(1M)"]);
+}
+
 /// Fields of a log page, as sg3-utils decodes them.
 #[test]
 fn a_log_page_agrees_with_sg_logs() {

@@ -19,6 +19,7 @@ use platter_scsi::host::verdict::Verdict;
 use std::any::Any;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +80,7 @@ fn ask(node: &Node, file: &File) -> Result<Found, SgError> {
         work.own(vec![0; len]);
         work.set_command(cdb.bytes());
         let terms = Terms { transfer: Transfer::FromDevice, timeout_ms: 30_000, at_head: false };
-        work.execute(file, node.interface, terms)
-            .map_err(|source| SgError::Open { path: node.path.clone(), source })?;
+        work.execute(file, node.interface, terms).map_err(|source| cannot_ask(node, source))?;
         let Some(returned) = work.returned() else { continue };
         let refused = match take(&mut inquirer, &returned, &work) {
             Ok(()) => continue,
@@ -97,6 +97,16 @@ fn ask(node: &Node, file: &File) -> Result<Found, SgError> {
         }
     }
     Ok(inquirer.into_found().0)
+}
+
+fn cannot_ask(node: &Node, source: io::Error) -> SgError {
+    match source.raw_os_error() {
+        Some(libc::ENOTTY) => {
+            let why = "no SCSI device: its driver in the kernel does not know SG_IO; a SCSI device is /dev/sdX, /dev/sgN or /dev/bsg/H:C:T:L";
+            SgError::Unfit(why.to_owned())
+        }
+        _ => SgError::Open { path: node.path.clone(), source },
+    }
 }
 
 fn take(inquirer: &mut Inquirer, returned: &Returned, work: &Work) -> Result<(), Refused> {

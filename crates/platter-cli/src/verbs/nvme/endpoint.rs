@@ -1,7 +1,8 @@
 //! What a verb sends commands to: a device of Platter, or a controller of the system.
 
+use super::disk::Disk;
 use crate::cli::{CliError, Exit, Force, spec_arg};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use platter::Device;
 use platter::nvme::command::{Effect, Entry};
 use platter::nvme::controller::Response;
@@ -11,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// `DEVICE` or `--on SPEC`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("to").required(true).args(["device", "spec"]))]
 pub(super) struct To {
     /// A controller or namespace of the system: /dev/nvme0, /dev/nvme0n1, /dev/ng0n1
-    #[arg(value_name = "DEVICE", required_unless_present = "spec", conflicts_with = "spec")]
+    #[arg(value_name = "DEVICE")]
     pub(super) device: Option<PathBuf>,
     #[command(flatten)]
     pub(super) on: OnSpec,
@@ -22,7 +24,7 @@ pub(super) struct To {
 /// `--on SPEC`.
 #[derive(Args, Debug)]
 pub(super) struct OnSpec {
-    /// Send to this device, which answers as the NVMe controller in this program, with the namespace 1
+    /// Send to this device. A namespace of the system, nvme(PATH), gets the commands itself; others answer as the NVMe controller in this program, with the namespace 1
     #[arg(long = "on", value_name = "SPEC", value_parser = spec_arg())]
     pub(super) spec: Option<String>,
     #[command(flatten)]
@@ -45,6 +47,7 @@ pub(super) struct Endpoint {
 
 enum Taker {
     Device(Box<DeviceController>),
+    Disk(Disk),
     Node(SystemNode),
 }
 
@@ -55,7 +58,10 @@ impl Endpoint {
         let access = on.force.access(if changes { Access::read_write() } else { Access::read() });
         if let Some(spec) = &on.spec {
             let device = registry::open(spec, access)?;
-            let taker = Taker::Device(Box::new(DeviceController::new(device)));
+            let taker = match Disk::of(&device) {
+                Some(disk) => Taker::Disk(disk),
+                None => Taker::Device(Box::new(DeviceController::new(device))),
+            };
             return Ok(Endpoint { name: spec.clone(), taker, _guards: Vec::new() });
         }
         let path = node.ok_or_else(|| CliError::usage("a DEVICE or --on SPEC is needed"))?;
@@ -79,6 +85,7 @@ impl Endpoint {
     pub(super) fn namespace(&self) -> u64 {
         match &self.taker {
             Taker::Device(_) => 1,
+            Taker::Disk(disk) => disk.namespace(),
             Taker::Node(node) => node.namespace().map_or(1, u64::from),
         }
     }
@@ -87,6 +94,11 @@ impl Endpoint {
     pub(super) fn send(&self, entry: &Entry, data_out: &[u8], data_in: usize) -> Result<Response, CliError> {
         let node = match &self.taker {
             Taker::Device(controller) => return Ok(controller.execute(entry, data_out)),
+            Taker::Disk(disk) => {
+                let failed =
+                    |why| CliError::failed(format!("{}: {}: {why}", self.name, entry.command().name));
+                return disk.send(entry, data_out, data_in).map_err(failed);
+            }
             Taker::Node(node) => node,
         };
         let failed = |error| self.failed(entry, &error);

@@ -3,9 +3,11 @@
 use super::super::hex;
 use super::endpoint::{Endpoint, OnSpec};
 use crate::cli::{CliError, Context};
-use clap::Args;
-use platter::nvme::command::{Command, Direction, Effect, Entry, Queue, TABLE};
+use clap::{ArgGroup, Args};
+use platter::nvme::command::{Command, Direction, Effect, Entry, GET_LOG_PAGE, Queue, TABLE};
 use platter::nvme::controller::MAX_TRANSFER;
+use platter::nvme::filter::{self, Handle};
+use platter::nvme::log::lid;
 use platter::nvme::status::words;
 use serde_json::json;
 use std::fs::File;
@@ -17,6 +19,7 @@ const MOST_PRINTED: usize = 64 << 10;
 
 /// Arguments of `platter nvme raw`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("to").required(true).args(["device", "spec"]))]
 #[command(after_help = "\
 A command is named as in the specification, in lower case with - between words: identify, get-log-page, set-features, \
 format-nvm; flush, read, write, compare, write-zeroes, dataset-management, verify. Any other is admin:HH or io:HH with its \
@@ -44,7 +47,7 @@ pub(crate) struct Raw {
     #[arg(value_name = "FIELD=VALUE")]
     fields: Vec<String>,
     /// Send to a controller or namespace of the system: /dev/nvme0, /dev/nvme0n1, /dev/ng0n1
-    #[arg(long, value_name = "DEVICE", required_unless_present = "spec", conflicts_with = "spec")]
+    #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
     #[command(flatten)]
     on: OnSpec,
@@ -57,6 +60,9 @@ pub(crate) struct Raw {
     /// Bytes that the command returns, if it does not say so itself (features, commands of vendors)
     #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_TRANSFER as i64))]
     data_in: u32,
+    /// Refuse what Linux 6.2 and later refuses from a program without CAP_SYS_ADMIN; without --yes-destroy, as for a node that is open for reading only
+    #[arg(long)]
+    unprivileged: bool,
     /// The command may change this device
     #[arg(long, value_name = "SPEC")]
     yes_destroy: Option<String>,
@@ -97,6 +103,9 @@ impl Raw {
             true => entry,
             false => entry.with("nsid", self.default_namespace(&entry, &endpoint)),
         };
+        if self.unprivileged {
+            self.check_privilege(&entry, &endpoint)?;
+        }
         let response = endpoint.send(&entry, &data_out, self.data_in as usize)?;
         if let Some(path) = &self.output {
             save(path, &response.data_in)?;
@@ -173,6 +182,18 @@ impl Raw {
         }
         let name = entry.command().name;
         Err(CliError::refused(format!("{name} may change {target}; allow it with --yes-destroy '{target}'")))
+    }
+
+    /// A controller without the log page of effects allows no I/O commands, as in the kernel.
+    fn check_privilege(&self, entry: &Entry, endpoint: &Endpoint) -> Result<(), CliError> {
+        let page = Entry::new(&GET_LOG_PAGE).with("lid", lid::EFFECTS.into()).with("nsid", 0xffff_ffff);
+        let page = endpoint.send(&page.with("numdl", 4096 / 4 - 1), &[], 0)?;
+        let effects = filter::effects_of(entry, &page.data_in);
+        let writable = self.yes_destroy.is_some();
+        // Partitions cannot be opened.
+        let handle = Handle { of_partition: false, writable, privileged: false };
+        filter::linux(entry, effects, handle)
+            .map_err(|rule| CliError::refused(format!("{}: {rule}", entry.command().name)))
     }
 
     fn data_out(&self, entry: &Entry) -> Result<Vec<u8>, CliError> {

@@ -3,7 +3,7 @@
 use super::super::decoded::show;
 use super::super::hex;
 use super::sense::show_sense;
-use super::unit::{OnUnit, failure};
+use super::unit::{To, failure};
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::scsi::cdb::{self, Cdb};
@@ -20,7 +20,7 @@ const SENSE_ROOM: u64 = 252;
 #[derive(Args, Debug)]
 struct Query {
     #[command(flatten)]
-    on: OnUnit,
+    to: To,
     /// Print the bytes in hexadecimal, as sg_inq --inhex and `platter scsi decode --file` read them
     #[arg(long, conflicts_with = "json")]
     hex: bool,
@@ -43,9 +43,9 @@ impl Query {
         print: impl FnOnce(&[u8]) -> Result<(), CliError>,
         context: &Context,
     ) -> Result<(), CliError> {
-        let response = self.on.send(&cdb, false, &[])?;
+        let response = self.to.ask(&cdb)?;
         if let Some(why) = failure(&response) {
-            return Err(CliError::failed(format!("{}: {}: {why}", self.on.spec, cdb.command().name)));
+            return Err(CliError::failed(format!("{}: {}: {why}", self.to.spec(), cdb.command().name)));
         }
         if !self.hex {
             return print(&response.data_in);
@@ -58,6 +58,7 @@ impl Query {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  platter scsi inq /dev/sda
   platter scsi inq --on disk.img
   platter scsi inq --on 'ram(1G)' --json
 
@@ -93,7 +94,8 @@ pub(crate) struct Vpd {
 }
 
 fn page_code(text: &str) -> Result<u8, String> {
-    u8::from_str_radix(text, 16).map_err(|_| "a page is a hexadecimal number from 00 to ff".to_owned())
+    u8::from_str_radix(text, 16)
+        .map_err(|_| "a page is a hexadecimal number from 00 to ff, and comes before DEVICE".to_owned())
 }
 
 impl Vpd {
@@ -165,7 +167,7 @@ pub(crate) struct Modes {
 
 fn mode_page_code(text: &str) -> Result<u8, String> {
     let code = u8::from_str_radix(text, 16).ok().filter(|code| *code <= 0x3f);
-    code.ok_or_else(|| "a page is a hexadecimal number from 00 to 3f".to_owned())
+    code.ok_or_else(|| "a page is a hexadecimal number from 00 to 3f, and comes before DEVICE".to_owned())
 }
 
 impl Modes {

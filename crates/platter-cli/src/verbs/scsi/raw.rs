@@ -2,9 +2,10 @@
 
 use super::super::hex;
 use super::sense::sense_to_json;
-use super::unit::{OnUnit, failure};
+use super::unit::{OnUnit, changes, failure};
 use crate::cli::{CliError, Context};
-use clap::Args;
+use clap::{ArgGroup, Args};
+use platter::registry::Access;
 use platter::scsi::cdb::{Cdb, Direction};
 use platter::scsi::filter::{self, Handle};
 use platter::scsi::sense::Sense;
@@ -19,8 +20,9 @@ const MOST_PRINTED: usize = 64 << 10;
 
 /// Arguments of `platter scsi raw`.
 #[derive(Args, Debug)]
+#[command(group = ArgGroup::new("to").required(true).args(["device", "spec"]))]
 #[command(after_help = "\
-A command that may change the medium needs --yes-destroy with the same SPEC as --on, besides the rules for every writer \
+A command that may change the medium needs --yes-destroy with the same SPEC or DEVICE, besides the rules for every writer \
 (--force where the device holds a file system).
 
 Examples:
@@ -35,6 +37,9 @@ pub(crate) struct Raw {
     /// The command descriptor block in hexadecimal
     #[arg(value_name = "HEX", required = true)]
     command: Vec<String>,
+    /// Send to a SCSI disk of the system: /dev/sdX, /dev/sgN or /dev/bsg/H:C:T:L
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<PathBuf>,
     #[command(flatten)]
     on: OnUnit,
     /// Data to send with the command
@@ -65,15 +70,17 @@ impl Raw {
             filter::linux(&bytes, handle)
                 .map_err(|rule| CliError::refused(format!("{}: {rule}", cdb.command().name)))?;
         }
-        let writes = changes_medium(cdb.command());
-        if writes && self.yes_destroy.as_ref() != Some(&self.on.spec) {
-            let (name, spec) = (cdb.command().name, &self.on.spec);
+        let spec = self.on.spec_or(self.device.as_deref());
+        let named = self.device.as_ref().map_or(spec.clone(), |device| device.display().to_string());
+        if changes_medium(cdb.command()) && self.yes_destroy.as_ref() != Some(&named) {
+            let (name, spec) = (cdb.command().name, &named);
             return Err(CliError::refused(format!(
                 "{name} may change {spec}; allow it with --yes-destroy '{spec}'"
             )));
         }
         let data_out = self.data_out(&cdb)?;
-        let response = self.on.send(&cdb, writes, &data_out)?;
+        let access = if changes(&cdb) { Access::read_write() } else { Access::read() };
+        let response = self.on.send(&spec, &cdb, access, &data_out)?;
         let why = failure(&response);
         if let Some(path) = &self.output {
             self.save(path, &response.data_in)?;
@@ -95,7 +102,7 @@ impl Raw {
         } else if self.output.is_none() {
             context.note(&format!("{} bytes of data; --output FILE keeps them", response.data_in.len()));
         }
-        why.map_or(Ok(()), |why| Err(CliError::failed(format!("{}: {name}: {why}", self.on.spec))))
+        why.map_or(Ok(()), |why| Err(CliError::failed(format!("{named}: {name}: {why}"))))
     }
 
     fn data_out(&self, cdb: &Cdb) -> Result<Vec<u8>, CliError> {

@@ -1,50 +1,84 @@
 //! The device that a verb sends commands to.
 
 use crate::cli::{CliError, Force, spec_arg};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use platter::Device;
 use platter::block::command::{Command, CommandSet, Reach, Transfer};
 use platter::disk::sync_io::{CommandData, IoOptions};
 use platter::registry::{self, Access};
 use platter::scsi::LogicalUnit;
 use platter::scsi::cdb::{Cdb, Direction};
+use platter::scsi::filter;
 use platter::scsi::sense::Sense;
 use platter::scsi::unit::{MAX_TRANSFER, Response, Status};
+use platter::spec::quote_path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of an answer whose length no field of the command says: READ CAPACITY (10) has 8.
 const SHORT_ANSWER: u64 = 8;
+
+/// `DEVICE` or `--on SPEC`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("to").required(true).args(["device", "spec"]))]
+pub(super) struct To {
+    /// A SCSI disk of the system: /dev/sdX, /dev/sgN or /dev/bsg/H:C:T:L. The same as --on 'sg(DEVICE)'
+    #[arg(value_name = "DEVICE")]
+    device: Option<PathBuf>,
+    #[command(flatten)]
+    on: OnUnit,
+}
+
+impl To {
+    /// What was named on the command line, as a spec.
+    pub(super) fn spec(&self) -> String {
+        self.on.spec_or(self.device.as_deref())
+    }
+
+    /// Sends a command that changes nothing.
+    pub(super) fn ask(&self, cdb: &Cdb) -> Result<Response, CliError> {
+        self.on.send(&self.spec(), cdb, Access::read(), &[])
+    }
+}
 
 /// `--on SPEC`.
 #[derive(Args, Debug)]
 pub(super) struct OnUnit {
     /// The device. A SCSI disk gets the commands itself; others answer as a logical unit of the target in this program
     #[arg(long = "on", value_name = "SPEC", value_parser = spec_arg())]
-    pub(super) spec: String,
+    spec: Option<String>,
     #[command(flatten)]
     force: Force,
 }
 
 impl OnUnit {
-    /// Opens the device, for writing if the command may write, and sends the command.
-    pub(super) fn send(&self, cdb: &Cdb, writes: bool, data_out: &[u8]) -> Result<Response, CliError> {
-        let access = self.force.access(if writes { Access::read_write() } else { Access::read() });
-        let device = registry::open(&self.spec, access)?;
+    /// The spec, or that of a device of the system.
+    pub(super) fn spec_or(&self, device: Option<&Path>) -> String {
+        let of_device = || device.map(|path| format!("sg({})", quote_path(path)));
+        self.spec.clone().or_else(of_device).unwrap_or_default()
+    }
+
+    /// Opens the device and sends the command, if the handle may send it.
+    pub(super) fn send(
+        &self,
+        spec: &str,
+        cdb: &Cdb,
+        access: Access,
+        data_out: &[u8],
+    ) -> Result<Response, CliError> {
+        let device = registry::open(spec, self.force.access(access))?;
+        let unit = LogicalUnit::new(device.clone());
+        let name = cdb.command().name;
+        unit.allows(cdb.bytes()).map_err(|rule| CliError::refused(format!("{spec}: {name}: {rule}")))?;
         match device.geometry().features.commands.contains(CommandSet::Scsi) {
-            true => self.pass_on(&device, cdb, writes, data_out),
-            false => Ok(LogicalUnit::new(device).execute(cdb.bytes(), data_out)),
+            true => OnUnit::pass_on(spec, &device, cdb, data_out),
+            false => Ok(unit.execute(cdb.bytes(), data_out)),
         }
     }
 
     /// Sends a command to a disk that carries it out itself.
-    fn pass_on(
-        &self,
-        device: &Device,
-        cdb: &Cdb,
-        writes: bool,
-        data_out: &[u8],
-    ) -> Result<Response, CliError> {
-        let failed = |why: String| CliError::failed(format!("{}: {}: {why}", self.spec, cdb.command().name));
+    fn pass_on(spec: &str, device: &Device, cdb: &Cdb, data_out: &[u8]) -> Result<Response, CliError> {
+        let failed = |why: String| CliError::failed(format!("{spec}: {}: {why}", cdb.command().name));
         let mut data_in = match cdb.command().direction {
             Direction::In => vec![0; expected(cdb, device).min(MAX_TRANSFER) as usize],
             Direction::Out | Direction::None => Vec::new(),
@@ -54,7 +88,7 @@ impl OnUnit {
             (true, false) => (Transfer::ToDevice, CommandData::ToDevice(data_out)),
             (true, true) => (Transfer::None, CommandData::None),
         };
-        let reach = if writes { Reach::Everything } else { Reach::READS_ALL };
+        let reach = if changes(cdb) { Reach::Everything } else { Reach::READS_ALL };
         let command =
             Command::new(CommandSet::Scsi, cdb.bytes()).map_err(|error| failed(error.to_string()))?;
         let command = Arc::new(command.with_transfer(transfer).with_reach(reach));
@@ -72,6 +106,11 @@ impl OnUnit {
         }
         Ok(Response { status, sense: outcome.sense.bytes().to_vec(), data_in })
     }
+}
+
+/// Whether a command may change anything, so that the device must be open for writing.
+pub(super) fn changes(cdb: &Cdb) -> bool {
+    filter::read_only(cdb.bytes()).is_err()
 }
 
 const STATUSES: [Status; 5] =
