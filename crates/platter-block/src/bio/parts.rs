@@ -87,12 +87,13 @@ impl Bio {
         }
     }
 
-    /// Records the failure of a part of the bio. The first failure stays, with one exception: if the first failed
-    /// part was not carried out, a timeout replaces it, because the part that timed out may still reach the disk.
+    /// Records the failure of a part of the bio. The first failure stays, with one exception: a timeout replaces all others,
+    /// because the part that timed out may still reach the disk, and a layer with another way to the disk must not use it
+    /// then. The downside is that the error of another part is not told.
     pub(crate) fn fail_in_part(&mut self, fault: Fault) {
-        let refused = |first: Fault| matches!(first.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck);
-        if fault.kind == Kind::TimedOut && self.0.status.is_err_and(refused) {
-            self.0.status = Ok(());
+        let is_late = |fault: Fault| fault.kind == Kind::TimedOut;
+        if is_late(fault) && !self.0.status.is_err_and(is_late) {
+            self.0.status = Err(fault);
         }
         self.fail(fault);
     }

@@ -210,6 +210,10 @@ impl Hub {
         if sent.order.is_none() && is_broken {
             return (0, Begun::Behind);
         }
+        // It was ended with others, and its channel, which sends it again, has not read that yet.
+        if let Some(order) = sent.order.filter(|order| !port.order.live.contains(&(*order, sent.token))) {
+            return (order, Begun::Behind);
+        }
         let ordered = sent.attribute == Attribute::Ordered;
         let order = sent.order.unwrap_or_else(|| port.order.enter(sent.token, ordered));
         let opcode = sent.cdb.first().copied().unwrap_or_default();

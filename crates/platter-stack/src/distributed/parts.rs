@@ -272,17 +272,12 @@ fn has_more(bio: &Bio, next: u64) -> bool {
     bio.op() != Op::Flush && next < bio.end()
 }
 
-/// The fault of a bio whose first failure by position is `first`. If `first` says that its part was not carried out,
-/// the timeout of another part replaces it, because that part may still reach its disk. The position stays, so that
-/// the count of done bytes is right; the downside is that the error names the member of the first failure.
+/// The fault of a bio whose first failure by position is `first`. The timeout of another part replaces it, because that part
+/// may still reach its disk. The position stays, so that the count of done bytes is right; the downside is that the error
+/// names the member of the timeout.
 #[cold]
 fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
-    match late {
-        Some(late) if matches!(first.0.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck) => {
-            (late, first.1)
-        }
-        _ => first,
-    }
+    (late.unwrap_or(first.0), first.1)
 }
 
 /// Makes a part of `whole`, without the flags that order the whole.
