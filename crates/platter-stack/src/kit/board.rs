@@ -158,15 +158,18 @@ mod tests {
         }
     }
 
+    /// How often a keeper is rung when there is work for a thread at some time.
+    fn told(board: &Board, rings: &Rings, now: u64, thread: Option<u64>, simulated: bool) -> u32 {
+        let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
+        board.publish(Time(now), &Lanes::<()>::default(), outlook, simulated);
+        rings.0.swap(0, Ordering::SeqCst)
+    }
+
     #[test]
     fn a_keeper_is_told_once_of_each_earlier_time() {
-        let (board, rings, lanes) = (Board::default(), Arc::new(Rings::default()), Lanes::<()>::default());
+        let (board, rings) = (Board::default(), Arc::new(Rings::default()));
         board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
-        let tell = |now: u64, thread: Option<u64>| {
-            let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
-            board.publish(Time(now), &lanes, outlook, true);
-            rings.0.swap(0, Ordering::SeqCst)
-        };
+        let tell = |now, thread| told(&board, &rings, now, thread, true);
         assert_eq!([tell(0, None), tell(0, Some(9)), tell(1, Some(9)), tell(1, Some(5))], [0, 1, 0, 1]);
         // At that time it comes by itself, and learns of the next one.
         assert_eq!([tell(5, Some(8)), tell(6, Some(7)), tell(6, None), tell(6, Some(9))], [0, 1, 0, 1]);
@@ -182,13 +185,9 @@ mod tests {
 
     #[test]
     fn a_keeper_that_was_told_is_not_rung_again_for_work_that_comes_and_goes() {
-        let (board, rings, lanes) = (Board::default(), Arc::new(Rings::default()), Lanes::<()>::default());
+        let (board, rings) = (Board::default(), Arc::new(Rings::default()));
         board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
-        let tell = |now: u64, thread: Option<u64>| {
-            let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
-            board.publish(Time(now), &lanes, outlook, false);
-            rings.0.swap(0, Ordering::SeqCst)
-        };
+        let tell = |now, thread| told(&board, &rings, now, thread, false);
         assert_eq!([tell(0, Some(9)), tell(1, None), tell(2, Some(11)), tell(3, None)], [1, 0, 0, 0]);
         // It must come at the time that it was told, however late the work is by then.
         assert_eq!(board.visit(), Some(Time(9)));

@@ -58,7 +58,8 @@ impl Endpoint {
         let access = on.force.access(if changes { Access::read_write() } else { Access::read() });
         if let Some(spec) = &on.spec {
             let device = registry::open(spec, access)?;
-            let taker = match Disk::of(&device) {
+            let unknown = |why| CliError::failed(format!("{spec}: {why}"));
+            let taker = match Disk::of(&device).map_err(unknown)? {
                 Some(disk) => Taker::Disk(disk),
                 None => Taker::Device(Box::new(DeviceController::new(device))),
             };
@@ -95,9 +96,7 @@ impl Endpoint {
         let node = match &self.taker {
             Taker::Device(controller) => return Ok(controller.execute(entry, data_out)),
             Taker::Disk(disk) => {
-                let failed =
-                    |why| CliError::failed(format!("{}: {}: {why}", self.name, entry.command().name));
-                return disk.send(entry, data_out, data_in).map_err(failed);
+                return disk.send(entry, data_out, data_in).map_err(|error| self.failed(entry, &error));
             }
             Taker::Node(node) => node,
         };
