@@ -22,6 +22,12 @@ fn dir() -> tempfile::TempDir {
     tempfile::TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
+/// Whether there is a directory in memory.
+fn has_shm() -> bool {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    mounts.lines().any(|line| line.starts_with("tmpfs /dev/shm ")) && Path::new("/dev/shm").is_dir()
+}
+
 fn is_empty(dir: &Path) -> bool {
     std::fs::read_dir(dir).unwrap().next().is_none()
 }
@@ -155,16 +161,37 @@ fn what_makes_no_sense_is_refused_before_anything_is_made() {
 
 #[test]
 fn files_in_memory_are_refused() {
-    let shm = Path::new("/dev/shm");
-    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
-    if !mounts.lines().any(|line| line.starts_with("tmpfs /dev/shm ")) || !shm.is_dir() {
-        eprintln!("skipped: no tmpfs on /dev/shm");
-        return;
+    if !has_shm() {
+        return eprintln!("skipped: no tmpfs on /dev/shm");
     }
     let output = run(&["--dir", "/dev/shm"]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(3), "{error}");
     assert!(error.contains("tmpfs") && error.contains("measure no disk"), "{error}");
+}
+
+/// The README's main job works where no files can be made, and says so; options about the files insist on them.
+#[test]
+fn without_room_for_files_the_disks_in_memory_are_measured() {
+    if !has_shm() {
+        return eprintln!("skipped: no tmpfs on /dev/shm");
+    }
+    let dir = tempfile::TempDir::new_in("/dev/shm").unwrap();
+    let here = |args: &[&str]| {
+        let mut command = dm(&[&["--json", "--reads", "1", "--repeat", "1"], args].concat());
+        command.current_dir(dir.path()).env_remove("TMPDIR").output().unwrap()
+    };
+    let output = here(&[]);
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{error}");
+    assert!(error.contains("no files are measured") && error.contains("tmpfs"), "{error}");
+    let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rungs = value["rungs"].as_array().unwrap();
+    assert!(!rungs.is_empty() && rungs.iter().all(|rung| rung["on"] == "ram"), "{value}");
+    for args in [["--size", "1M"], ["--dir", "."]] {
+        let output = here(&args);
+        assert_eq!(output.status.code(), Some(3), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

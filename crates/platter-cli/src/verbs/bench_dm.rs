@@ -120,7 +120,8 @@ impl Dm {
         }
     }
 
-    /// The disks of the run: those given, or files and then memory.
+    /// The disks of the run: those given, or files and then memory. Where no files can be made and no option is
+    /// about them, memory alone: the report has no table of files then, and a note says why.
     fn media(
         &self,
         options: &Options,
@@ -136,8 +137,20 @@ impl Dm {
                 progress.show(&format!("making {} files: {done} of {total}", options.disks));
             }
         };
-        let files = Disks::files(options, self.dir.as_deref(), context.interrupted, &mut show)?;
-        Ok(vec![files, Disks::ram(options)?])
+        let files = match Disks::files(options, self.dir.as_deref(), context.interrupted, &mut show) {
+            Err(DmError::Open(error)) if !self.insists_on_files() => {
+                progress.clear();
+                context.note(&format!("no files are measured, only disks in memory: {error}"));
+                None
+            }
+            files => Some(files?),
+        };
+        Ok(files.into_iter().chain([Disks::ram(options)?]).collect())
+    }
+
+    /// Whether an option is about the files, so that a run without them is not what was requested.
+    fn insists_on_files(&self) -> bool {
+        self.dir.is_some() || self.size.is_some() || self.full
     }
 
     fn show(&self, context: &Context, report: &Report) -> Result<(), CliError> {
