@@ -50,8 +50,8 @@ pub enum Kind {
     InDoubt,
     /// Requests that timed out occupy the whole depth of the device; nothing was submitted to it.
     Stuck,
-    /// A barrier, or I/O to a range in doubt, failed because another lane of the device did not report its requests for too
-    /// long.
+    /// A barrier, I/O to a range in doubt, or I/O behind a barrier that failed in the device, failed because another lane of the
+    /// device did not report its requests for too long.
     LaneStalled,
     /// A panic has left a layer in an unknown state; it carries out nothing any more.
     Broken,

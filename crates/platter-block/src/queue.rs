@@ -42,8 +42,9 @@ pub struct Settings {
     pub plug: Option<PlugSettings>,
     /// Time from submission after which a bio without a deadline of its own fails; `None`: no limit.
     pub timeout: Option<Span>,
-    /// Longest time that a hard barrier waits for requests of other queues of the device, and that I/O to a range in doubt
-    /// waits for a queue that is not run.
+    /// Longest time that a hard barrier waits for requests of other queues of the device, and that I/O waits for a queue that
+    /// is not run: I/O to a range in doubt, and what the device does not begin before that queue knows of a failed
+    /// barrier.
     pub barrier_timeout: Span,
     /// How hard barriers keep their order.
     pub ordered: Ordered,

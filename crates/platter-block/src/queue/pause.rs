@@ -17,6 +17,10 @@ pub const RETRIES: u8 = 12;
 /// Pause before the first retry. Each further pause is twice as long: 4.1 s in all.
 pub const FIRST_PAUSE: Span = Span::from_millis(1);
 
+/// How many of the longest pauses a barrier timeout has, for bios that the device does not begin before another queue
+/// of it is run.
+const PAUSES_OF_BARRIER: u64 = 100;
+
 // Linux errno values that a completion may have although the disk is not faulty.
 const EINTR: u64 = 4;
 const EAGAIN: u64 = 11;
@@ -38,6 +42,15 @@ pub(super) fn fault_of(result: i64) -> Fault {
 /// The fault that a queue itself gives a bio.
 pub(super) const fn queue_fault(kind: Kind) -> Fault {
     Fault::new(kind, Stage::Queue)
+}
+
+/// The fault of a request's result after all retries. What the device has not begun follows a request that failed on a
+/// queue that does not know yet: as a barrier, it has waited for a channel that is not polled.
+pub(super) fn fault_after_retries(result: i64) -> Fault {
+    match result {
+        Completion::ABORTED => queue_fault(Kind::LaneStalled),
+        _ => fault_of(result),
+    }
 }
 
 /// Whether a bio whose request failed with `result` is to be retried although it was alone in the request. A command is
@@ -78,14 +91,23 @@ impl Pauses {
         self.0.iter().map(|paused| &paused.bio)
     }
 
-    /// Has a bio wait and returns until when, or returns the bio if it has used up its attempts.
-    pub(super) fn begin(&mut self, now: Time, bio: Bio) -> Result<Time, Bio> {
+    /// Has a bio wait whose request failed with `result` and returns until when, or returns the bio if it has used up its
+    /// attempts. One that the device did not begin is retried for the time that a barrier has.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        bio: Bio,
+        result: i64,
+        barrier_timeout: Span,
+    ) -> Result<Time, Bio> {
         let mut bio = bio;
         let attempts = bio.count_attempt();
-        if attempts >= RETRIES {
-            return Err(bio);
-        }
-        let at = now + Span(FIRST_PAUSE.0 << attempts);
+        let pause = match result {
+            Completion::ABORTED => pause_of_order(attempts, barrier_timeout),
+            _ => (attempts < RETRIES).then(|| Span(FIRST_PAUSE.0 << attempts)),
+        };
+        let Some(pause) = pause else { return Err(bio) };
+        let at = now + pause;
         bio.add_flags(Flags::ALONE);
         self.0.push(Paused { at, bio });
         Ok(at)
@@ -115,6 +137,15 @@ impl Pauses {
             }
         }
     }
+}
+
+/// The pause before a retry of a bio that the device has not begun. They double up to a part of `whole`, so that the bio
+/// continues soon after the other queue has been run. `None`: all before it were as long as `whole`.
+fn pause_of_order(attempts: u8, whole: Span) -> Option<Span> {
+    let longest = (whole.0 / PAUSES_OF_BARRIER).max(FIRST_PAUSE.0);
+    let pause = |attempt: u8| (FIRST_PAUSE.0 << attempt.min(32)).min(longest);
+    let before: u64 = (0..attempts).map(pause).sum();
+    (before < whole.0).then(|| Span(pause(attempts)))
 }
 
 /// Moves the bios that match from one list to another; the rest keep their order.

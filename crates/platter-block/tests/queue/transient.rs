@@ -3,6 +3,7 @@
 use crate::flush::{BACK, THROUGH};
 use crate::rig::{Io, Rig, elevators};
 use platter_block::bio::{Flags, Op};
+use platter_block::driver::Completion;
 use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::queue::{FIRST_PAUSE, RETRIES, Settings};
@@ -63,6 +64,36 @@ fn attempts_are_bounded_in_number_and_time() {
         assert_eq!((attempts, rig.failure(token)), (u32::from(RETRIES) + 1, Some(kind)));
         assert_eq!(rig.now, begin + Span(FIRST_PAUSE.0 * ((1 << RETRIES) - 1)), "pauses double");
         assert_eq!(rig.lane.queue.flush_failure().is_some(), io.op == Op::Flush);
+        rig.check_idle();
+    }
+}
+
+/// What the device does not begin, because a request that it must follow has failed on a queue that does not know yet,
+/// is sent again for as long as a barrier waits, with pauses that stay short, and then fails as a barrier does.
+#[test]
+fn what_waits_for_another_queue_is_tried_as_long_as_a_barrier_waits() {
+    for (elevator, whole) in
+        elevators().into_iter().flat_map(|name| [50, 30_000, 3_600_000].map(|ms| (name, ms)))
+    {
+        let whole = Span::from_millis(whole);
+        let settings = Settings { barrier_timeout: whole, ..Settings::default() };
+        let mut rig = Rig::manual(elevator, settings, THROUGH);
+        let begin = rig.now;
+        let token = rig.submit(Io::write(0, 4096));
+        start(&mut rig);
+        while !rig.is_done(token) {
+            rig.disk().finish_with(0, Completion::ABORTED);
+            let before = rig.now;
+            rig.run();
+            if !rig.is_done(token) {
+                rig.pass();
+                let most = FIRST_PAUSE.0.max(whole.0 / 100);
+                assert!(rig.now.since(before).0 <= most, "{elevator}: {:?}", rig.now.since(before));
+            }
+        }
+        let waited = rig.now.since(begin);
+        assert_eq!(rig.failure(token), Some(Kind::LaneStalled), "{elevator}");
+        assert!(waited >= whole && waited.0 <= whole.0 + whole.0 / 50, "{elevator}: {waited:?} of {whole:?}");
         rig.check_idle();
     }
 }

@@ -446,7 +446,9 @@ impl<'a> Run<'a> {
     /// Has the world report a call that never returns.
     fn watch_call(&self, what: String) {
         let (act, step) = (Arc::clone(&self.on_stall), self.step);
-        self.world.watch_call(5_000, self.now() + LONGEST, move |stalled: Stalled| {
+        // A lane over a cache asks its own lane below and the shared one when they wake: three times the looks for each level.
+        let levels = self.stack().caches_deep().saturating_sub(1);
+        self.world.watch_call(5_000 * 3_u32.pow(levels), self.now() + LONGEST, move |stalled: Stalled| {
             act(Finding::new("call", format!("step {step}: {what} does not return: {stalled}")));
         });
     }

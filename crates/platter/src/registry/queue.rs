@@ -68,7 +68,7 @@ pub(super) const PARAMS: &[Argument] = &[
         name: "barrier_timeout",
         kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "30s",
-        help: "longest that a barrier, or I/O to a range in doubt, waits for channels that are not polled; then it fails",
+        help: "longest that a barrier, I/O to a range in doubt or behind a failed barrier waits for channels that are not polled; then it fails",
     },
     Argument {
         name: "ordered",

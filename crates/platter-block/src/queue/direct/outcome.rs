@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_of, may_pass, queue_fault};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass, queue_fault};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::Marks;
 use crate::time::Time;
@@ -75,10 +75,10 @@ impl DirectQueue {
     fn fail_single(&mut self, now: Time, mut bio: Bio, result: i64) {
         self.error = true;
         if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
-            match self.pause(now, bio) {
-                None => return,
-                Some(tried) => bio = tried,
+            if let Some(tried) = self.pause(now, bio, result) {
+                self.fail(now, tried, fault_after_retries(result));
             }
+            return;
         }
         if result == UNSUPPORTED {
             match self.replace_unsupported(now, bio) {
@@ -152,8 +152,8 @@ impl DirectQueue {
 
     /// Retries a bio after a pause. Returns it if it has used up its attempts.
     #[cold]
-    fn pause(&mut self, now: Time, bio: Bio) -> Option<Bio> {
-        match self.paused.begin(now, bio) {
+    fn pause(&mut self, now: Time, bio: Bio, result: i64) -> Option<Bio> {
+        match self.paused.begin(now, bio, result, self.settings.barrier_timeout) {
             Err(tried) => return Some(tried),
             Ok(at) => self.arm(at),
         }

@@ -32,7 +32,7 @@ impl Common {
 }
 
 impl DirectQueue {
-    /// A queue for a disk. Its settings for elevators and barriers are ignored.
+    /// A queue for a disk. Its settings for elevators and the order of barriers are ignored.
     pub fn new(geometry: Geometry, settings: Settings, counters: Arc<Counters>) -> DirectQueue {
         let settings = settings.at_least_one();
         let (features, requests) = (geometry.features, settings.nr_requests);

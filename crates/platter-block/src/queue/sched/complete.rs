@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_of, may_pass};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::{Marks, State};
 use crate::time::Time;
@@ -93,10 +93,11 @@ impl SchedQueue {
             Err(_) => {
                 self.error = true;
                 if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
-                    match self.pause(now, bio) {
-                        None => return,
-                        Some(tried) => bio = tried,
+                    if let Some(mut tried) = self.pause(now, bio, result) {
+                        tried.fail(fault_after_retries(result));
+                        self.finish(now, tried);
                     }
+                    return;
                 }
                 if result == UNSUPPORTED {
                     match self.replace_unsupported(now, bio) {

@@ -130,8 +130,8 @@ impl SchedQueue {
 
     /// Retries a bio after a pause. Returns it if it has used up its attempts.
     #[cold]
-    pub(super) fn pause(&mut self, now: Time, bio: Bio) -> Option<Bio> {
-        match self.paused.begin(now, bio) {
+    pub(super) fn pause(&mut self, now: Time, bio: Bio, result: i64) -> Option<Bio> {
+        match self.paused.begin(now, bio, result, self.settings.barrier_timeout) {
             Err(tried) => return Some(tried),
             Ok(at) => self.arm(at),
         }

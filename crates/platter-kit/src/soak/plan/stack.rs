@@ -284,6 +284,12 @@ impl Node {
         self.kind() == kind || self.members().iter().any(|member| member.has(kind))
     }
 
+    /// The most caches that are one over the other.
+    pub(in super::super) fn caches_deep(&self) -> u32 {
+        let below = self.members().iter().map(Node::caches_deep).max();
+        u32::from(self.kind() == "cache") + below.unwrap_or(0)
+    }
+
     /// Whether any node is a write-back cache.
     pub(in super::super) fn writes_back(&self) -> bool {
         let through = matches!(self, Node::Layer { values, .. } if values.contains(&("write", 1)));

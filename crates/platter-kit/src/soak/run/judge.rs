@@ -387,18 +387,22 @@ impl Run<'_> {
     }
 
     /// Whether an I/O may have been given up because it overlaps a write in doubt, and only a lane that was not run for long
-    /// can see whether that write has ended.
+    /// can see whether that write has ended; or because a target does not begin it before such a lane knows that an ordered
+    /// command has failed.
     fn may_wait_for_owner(&self, live: &Live) -> bool {
         let Some(open) = &self.open else { return false };
         // A command to a target ends when the lane that sent it is run.
-        let owner_only = self.plan.disks.iter().any(|disk| disk.owner_only || disk.transport.is_some());
+        let by_target = self.plan.disks.iter().any(|disk| disk.transport.is_some());
+        let owner_only = by_target || self.plan.disks.iter().any(|disk| disk.owner_only);
         let strict = self.is_plain();
         let left = open.lanes.iter().filter(|lane| lane.left || !strict).map(|lane| lane.polled);
         let mut left = left.chain((!strict).then_some(open.futures_polled));
         // Nothing is polled during a call.
         let called = live.by == By::Call || self.judged.called >= Some(live.submitted);
         let neglected = called || self.judged.neglected >= Some(live.submitted);
-        owner_only && self.may_be_in_doubt() && (neglected || left.any(|at| self.is_long_ago(at)))
+        owner_only
+            && (by_target && self.is_long_ago(live.submitted) || self.may_be_in_doubt())
+            && (neglected || left.any(|at| self.is_long_ago(at)))
     }
 
     /// Whether the program's lanes are those of a disk, so that polling one runs it.
