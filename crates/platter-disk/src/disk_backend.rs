@@ -144,6 +144,8 @@ struct Shared {
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of the queue's last run.
     control_in_flight: AtomicU32,
+    /// Whether one of these is a flush that no bio waits for any more, as of the same run.
+    control_forsaken: AtomicBool,
     lanes: Lanes,
     poller: Poller,
     regions: Mutex<Vec<Region>>,
@@ -223,6 +225,7 @@ impl DiskBackend {
             control: Runner::new(Control::new(queue)),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
+            control_forsaken: AtomicBool::new(false),
             lanes: Lanes::new(),
             poller: Poller::new(),
             regions: Mutex::new(Vec::new()),

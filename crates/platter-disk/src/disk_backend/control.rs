@@ -204,6 +204,7 @@ impl Shared {
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
+        self.control_forsaken.store(lane.queue.has_forsaken_flush(), Ordering::Relaxed);
         control.inbox = inbox;
         // A lane that polls for the others sleeps until the old alarm, and the lane that runs the queue now may go
         // away.

@@ -193,6 +193,11 @@ impl SchedQueue {
         self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
     }
 
+    /// Whether the device has a flush that no bio waits for any more: all were cancelled or timed out.
+    pub fn has_forsaken_flush(&self) -> bool {
+        self.order.flush_is_forsaken()
+    }
+
     /// Whether a soft barrier waits until other queues of the device have started all their requests.
     pub fn soft_barrier_pending(&self) -> bool {
         self.order.barrier.is_some() && self.order.only_places

@@ -142,7 +142,10 @@ impl DiskLane {
     /// Bios have come back from the shared queue: those of `done` from index `before` on.
     pub(in crate::disk_backend) fn has_come_back(&mut self, before: usize) {
         self.away -= self.done.len() - before;
-        let given_up = |bio: &Bio| bio.status().is_err_and(|fault| fault.kind == Kind::TimedOut);
+        // The flush of a cancelled bio is still under way.
+        let given_up = |bio: &Bio| {
+            bio.status().is_err_and(|fault| matches!(fault.kind, Kind::TimedOut | Kind::Cancelled))
+        };
         if self.done[before..].iter().any(given_up) {
             (self.lingers, self.lingers_away) = (true, true);
         }
@@ -237,7 +240,8 @@ impl DiskLane {
         self.take_local(None);
         if self.lingers_away {
             self.help(now);
-            self.lingers_away = self.shared.doubts.has_given_up(Owner::CONTROL);
+            self.lingers_away = self.shared.control_forsaken.load(Ordering::Relaxed)
+                || self.shared.doubts.has_given_up(Owner::CONTROL);
         }
         self.lingers = self.lingers_away || self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
         if let Some(local) = &mut self.local {
