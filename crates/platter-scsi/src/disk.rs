@@ -32,6 +32,7 @@ mod port;
 mod rng;
 mod slot;
 
+pub use crate::target::{AccessState, TargetPort};
 pub use faults::{FaultPlan, Ppm};
 pub use options::Options;
 
@@ -93,7 +94,7 @@ impl ScsiTarget {
     /// # Errors
     /// The unit does not describe itself as a disk.
     pub fn port(&self, options: Options) -> Result<ScsiDisk, Error> {
-        let nexus = self.hub.connect(&options.initiator, options.faults.clone());
+        let nexus = self.hub.connect(&options);
         let port = Port {
             hub: Arc::clone(&self.hub),
             nexus,
@@ -132,6 +133,12 @@ impl ScsiDisk {
     /// Changes the faults of the port from now on.
     pub fn set_faults(&self, plan: FaultPlan) {
         self.port.hub.set_faults(self.port.nexus, plan);
+    }
+
+    /// The port of the target, and the others of its group, reach the unit in this way from now on (ALUA). Without
+    /// [`Options::target_port`] nothing changes.
+    pub fn set_access(&self, access: AccessState) {
+        self.port.hub.set_access(self.port.nexus, access);
     }
 
     /// Requests that have failed after all attempts.

@@ -1,7 +1,9 @@
 //! Data that a disk returns about itself: INQUIRY, its vital product data (VPD) pages, and its capacity.
 
+mod groups;
 mod log;
 
+pub use groups::*;
 pub use log::*;
 
 use crate::layout::{bits, bytes_to_end, flag, number, text, text_to_end};

@@ -8,10 +8,12 @@
 //! A target does no I/O and keeps no time. A command that is aborted while its steps run is not stopped by it: the steps
 //! end, no response is sent, and the task management function completes after that.
 
+mod access;
 mod parameters;
 mod reservation;
 mod tasks;
 
+pub use access::{AccessState, TargetPort};
 pub use reservation::Reservations;
 
 use crate::cdb::{self, Cdb, Command};
@@ -109,6 +111,8 @@ pub enum News {
 /// An initiator port.
 struct Port {
     name: Arc<str>,
+    /// The port of the target that it has reached, where the target tells its ports apart.
+    through: Option<TargetPort>,
     attentions: VecDeque<(u8, u8)>,
     news: VecDeque<News>,
     bell: Arc<dyn Bell>,
@@ -131,6 +135,7 @@ pub struct Target {
     reservations: Reservations,
     stopped: bool,
     counts: Counts,
+    groups: BTreeMap<u16, AccessState>,
 }
 
 impl fmt::Debug for Target {
@@ -154,7 +159,7 @@ const CAPACITY_CHANGED: (u8, u8) = (0x2a, 0x09);
 type Handler = fn(&mut Target, (TaskId, Nexus), &Cdb, &[u8]) -> Result<Outcome, Failure>;
 
 /// Further commands, and what answers them.
-const HANDLERS: [&[(&Command, Handler)]; 2] = [parameters::HANDLERS, reservation::HANDLERS];
+const HANDLERS: [&[(&Command, Handler)]; 3] = [access::HANDLERS, parameters::HANDLERS, reservation::HANDLERS];
 
 /// The same as a list, for REPORT SUPPORTED OPERATION CODES.
 const COMMANDS: &[&Command] = &[
@@ -192,6 +197,7 @@ impl Target {
             reservations: Reservations::default(),
             stopped: false,
             counts: Counts::default(),
+            groups: BTreeMap::new(),
         }
     }
 
@@ -203,9 +209,20 @@ impl Target {
     /// Connects an initiator port of this name, which identifies it in reservations. `bell` rings when it has
     /// [`News`]. Its first command fails with the unit attention POWER ON, RESET, OR BUS DEVICE RESET OCCURRED.
     pub fn connect(&mut self, name: &str, bell: Arc<dyn Bell>) -> Nexus {
+        self.connect_through(None, name, bell)
+    }
+
+    /// The same, at this port of the target, which tells of its ports and their groups from then on. A new group is
+    /// active/optimized.
+    pub fn connect_through(&mut self, port: Option<TargetPort>, name: &str, bell: Arc<dyn Bell>) -> Nexus {
         let nexus = Nexus(self.number());
         let attentions = VecDeque::from([POWER_ON]);
-        self.ports.insert(nexus, Port { name: name.into(), attentions, news: VecDeque::new(), bell });
+        let news = VecDeque::new();
+        self.ports.insert(nexus, Port { name: name.into(), through: port, attentions, news, bell });
+        if let Some(port) = port {
+            self.groups.entry(port.group).or_default();
+            self.unit = self.unit.clone().with_commands(access::WITH_GROUPS);
+        }
         nexus
     }
 
@@ -449,6 +466,10 @@ impl Target {
         if access != Access::Free && name.is_some_and(|name| self.reservations.forbids(&name, access)) {
             return Ok(Outcome::Respond(Response::of(Status::ReservationConflict)));
         }
+        let asks = *cdb.command() == cdb::TEST_UNIT_READY;
+        if let Some(failure) = self.inaccessible(nexus, &cdb, asks) {
+            return Err(failure);
+        }
         if let Some(handler) = handler_of(cdb.command()) {
             return handler(self, (id, nexus), &cdb, data_out);
         }
@@ -464,7 +485,10 @@ impl Target {
         }
         Ok(match self.unit.plan(bytes, data_out) {
             Plan::Done(response) => Outcome::Respond(response),
-            Plan::Steps(steps) => Outcome::Run(id, steps),
+            Plan::Steps(steps) => match self.inaccessible(nexus, &cdb, true) {
+                None => Outcome::Run(id, steps),
+                Some(failure) => return Err(failure),
+            },
         })
     }
 

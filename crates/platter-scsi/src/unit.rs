@@ -322,7 +322,7 @@ fn refusal(error: Error, bytes: &[u8], further: &[&Command]) -> Failure {
     }
 }
 
-fn invalid_byte(byte: usize, bit: Option<u8>) -> Failure {
+pub(crate) fn invalid_byte(byte: usize, bit: Option<u8>) -> Failure {
     let pointer = FieldPointer { in_command: true, byte: byte as u16, bit };
     Failure::new(Key::ILLEGAL_REQUEST, 0x24, 0).with_pointer(pointer)
 }

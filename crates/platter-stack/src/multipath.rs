@@ -17,9 +17,10 @@ use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::params::{self, Param, ParamError, Unit};
 use platter_block::status::Item;
-use platter_block::time::Span;
+use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+mod access;
 mod identity;
 mod paths;
 mod report;
@@ -102,6 +103,8 @@ struct State {
     given_up: bool,
     /// Counts the times at which the last path has failed.
     outages: u64,
+    /// When the target was asked last how its ports reach the unit; `None`: it does not tell.
+    asked: Option<Time>,
 }
 
 struct Multipath {
@@ -145,13 +148,22 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
     let limits = stacked.limits.with_chunk(0).with_atomic_write(0);
     let geometry = stacked.with_size(size).with_limits(limits);
     let below = Below::default();
+    let mut all = Paths::new(paths.len(), settings.policy);
+    for (number, path) in paths.iter().enumerate() {
+        if let Some((group, access)) = access::of_path(path) {
+            let path = all.get(number);
+            (path.group, path.access) = (Some(group), access);
+        }
+    }
+    let tells = all.all().iter().any(|path| path.group.is_some());
     let state = State {
-        paths: Paths::new(paths.len(), settings.policy),
+        paths: all,
         settings,
         doubts: Vec::new(),
         numbers: 0,
         given_up: false,
         outages: 0,
+        asked: tells.then(|| paths[0].now()),
     };
     let layer = Arc::new(Multipath {
         state: Mutex::new(state),
@@ -231,6 +243,7 @@ impl Multipath {
                 break;
             }
         }
+        self.ask_access(path).await;
         let mut state = self.state();
         state.paths.get(path).is_up = true;
         state.given_up = false;
@@ -239,6 +252,43 @@ impl Multipath {
         self.notices.tell(item);
         self.turned.happen();
         Ok(())
+    }
+
+    /// Asks the target how its ports reach the unit, if it tells that and was not asked for a check interval. I/O has this
+    /// done, so that an idle device does not wake.
+    fn look_at_access(self: &Arc<Self>) {
+        let now = self.below.now();
+        let mut state = self.state();
+        let interval = state.settings.check_interval;
+        if state.asked.is_none_or(|asked| now.since(asked) < interval) {
+            return;
+        }
+        state.asked = Some(now);
+        drop(state);
+        self.below.spawn(Arc::clone(self).ask_all_access());
+    }
+
+    async fn ask_all_access(self: Arc<Self>) -> Status {
+        for path in 0..self.devices.len() {
+            // A path that has failed is asked when it works again.
+            if self.state().paths.get(path).is_up {
+                self.ask_access(path).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks through a path how its target port reaches the unit.
+    async fn ask_access(&self, path: usize) {
+        let group = self.state().paths.get(path).group;
+        let Some(group) = group else { return };
+        let Some(access) = access::of_group(&self.below, path, group).await else { return };
+        let mut state = self.state();
+        if std::mem::replace(&mut state.paths.get(path).access, access) != access {
+            let item = report::path(path, &state.paths.all()[path]);
+            drop(state);
+            self.notices.tell(item);
+        }
     }
 
     /// Ends the patience of what is held, unless a path works again in time.
@@ -321,6 +371,7 @@ impl Multipath {
                 self.state().paths.give_back(path, len, None);
                 return Err(task.fail_as(after(earlier, Fault::new(Kind::TimedOut, Stage::Layer))));
             }
+            self.look_at_access();
             let began = self.below.now();
             let io = match task.op() {
                 Op::Command => task.pass(path, 0),

@@ -21,13 +21,14 @@ pub(super) const TARGET: Target = Target {
 
 /// The layouts; the first byte of an input chooses one. VPD pages choose their own by their code.
 fn layout(choice: u8, bytes: &[u8]) -> &'static Structure {
-    match choice % 7 {
+    match choice % 8 {
         0 => &sense::FIXED,
         1 => &sense::DESCRIPTOR,
         2 => &page::INQUIRY,
         3 => &page::CAPACITY_16,
         4 => &page::LUNS,
         6 => &page::MODE_PARAMETERS_10,
+        7 => &page::TARGET_PORT_GROUPS,
         _ => page::vpd(bytes),
     }
 }
@@ -38,7 +39,7 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
     let mut all: Vec<u8> = (0..=len).map(|_| if rng.one_in(2) { 0 } else { rng.any() as u8 }).collect();
     all[0] = choice;
     let body = &mut all[1..];
-    match choice % 7 {
+    match choice % 8 {
         0 => (body[0], body[7]) = (0x70 | rng.below(2) as u8, (len - 8) as u8),
         1 => {
             (body[0], body[7]) = (0x72 | rng.below(2) as u8, (len - 8) as u8);
@@ -53,6 +54,10 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
         6 => {
             (body[0], body[1], body[6], body[7]) = (0, (len - 2) as u8, 0, *rng.pick(&[0, 8, 16, 200]));
             items(rng, &mut body[8..], 2, 1);
+        }
+        7 => {
+            body[..4].copy_from_slice(&(len as u32 - 4).to_be_bytes());
+            body[11] = rng.below(4) as u8;
         }
         _ => body[4] = (len - 5) as u8,
     }
@@ -82,7 +87,7 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         return Ok(Verdict::Refused("no layout".to_owned()));
     };
     check(layout(choice, data).decode(data), data.len())?;
-    if choice % 7 > 1 {
+    if choice % 8 > 1 {
         return Ok(Verdict::Accepted);
     }
     match Sense::decode(data) {

@@ -44,6 +44,9 @@ pub struct FaultPlan {
     /// The port cannot reach the unit from this time on, for so long or for ever: commands are not delivered, and the port
     /// knows that at once.
     pub away: Option<(Time, Option<Span>)>,
+    /// The port of the target and the others of its group are in standby from this time on, for so long or for ever, and
+    /// then have the access of [`Options::access`](super::Options::access). It needs a port of the target.
+    pub standby: Option<(Time, Option<Span>)>,
     /// Bytes of the medium of which reads and writes fail with MEDIUM ERROR; the information is the first bad block.
     pub bad: Option<Range<u64>>,
 }
@@ -64,6 +67,7 @@ impl Default for FaultPlan {
             unanswered: 0,
             reset: 0,
             away: None,
+            standby: None,
             bad: None,
         }
     }
@@ -95,6 +99,11 @@ pub(super) enum Fate {
     Away,
 }
 
+/// Whether it is the time of a fault that lasts.
+fn is_within(fault: Option<(Time, Option<Span>)>, now: Time) -> bool {
+    fault.is_some_and(|(from, lasts)| now >= from && lasts.is_none_or(|lasts| now < from + lasts))
+}
+
 /// The faults of a port, as they happen.
 pub(super) struct Faults {
     plan: FaultPlan,
@@ -121,12 +130,14 @@ impl Faults {
         self.plan = plan;
     }
 
+    /// Whether the port of the target is in standby; `None`: that is not planned.
+    pub(super) fn is_standby(&self, now: Time) -> Option<bool> {
+        self.plan.standby.map(|standby| is_within(Some(standby), now))
+    }
+
     /// Draws the fate of a command. `range` are the bytes that it reads or writes; none: it transfers nothing.
     pub(super) fn draw(&mut self, now: Time, opcode: u8, range: Option<(u64, u64)>) -> Fate {
-        if let Some((from, lasts)) = self.plan.away
-            && now >= from
-            && lasts.is_none_or(|lasts| now < from + lasts)
-        {
+        if is_within(self.plan.away, now) {
             return Fate::Away;
         }
         const UNTOUCHED: [u8; 3] = [cdb::INQUIRY.opcode, cdb::REPORT_LUNS.opcode, cdb::REQUEST_SENSE.opcode];

@@ -2,7 +2,10 @@
 
 use super::faults::{Fate, FaultPlan, Faults};
 use super::inbox::{Inbox, Note};
-use crate::target::{Attribute, Function, News, Nexus, Outcome, Request, Target, TaskId};
+use super::options::Options;
+use crate::target::{
+    AccessState, Attribute, Function, News, Nexus, Outcome, Request, Target, TargetPort, TaskId,
+};
 use crate::unit::{Response, Status, Step, StepError};
 use platter_block::backend::Backend;
 use platter_block::defect::{self, Defect};
@@ -98,6 +101,8 @@ struct Port {
     /// what has not been sent yet.
     broken: BTreeSet<(u64, Token)>,
     faults: Faults,
+    /// The port of the target, with its access while it is not in standby.
+    target_port: Option<(TargetPort, AccessState)>,
 }
 
 struct State {
@@ -122,10 +127,14 @@ impl Hub {
     }
 
     /// Connects a port of this name.
-    pub(super) fn connect(&self, name: &str, faults: FaultPlan) -> Nexus {
+    pub(super) fn connect(&self, options: &Options) -> Nexus {
         let mut state = self.state();
         let bell = Arc::clone(&self.news);
-        let nexus = state.target.connect(name, bell);
+        let Options { initiator, target_port, access, faults, .. } = options.clone();
+        if let Some(port) = target_port {
+            state.target.set_access(port.group, access);
+        }
+        let nexus = state.target.connect_through(target_port, &initiator, bell);
         let block = u64::from(state.target.unit().geometry().limits.logical_block);
         let faults = Faults::new(faults, block);
         let port = Port {
@@ -135,9 +144,21 @@ impl Hub {
             ended_behind: 0,
             broken: BTreeSet::new(),
             faults,
+            target_port: target_port.map(|port| (port, access)),
         };
         state.ports.insert(nexus, port);
         nexus
+    }
+
+    /// The target port of a nexus, and the others of its group, reach the unit in this way from now on.
+    pub(super) fn set_access(&self, nexus: Nexus, access: AccessState) {
+        let mut state = self.state();
+        let port = state.ports.get_mut(&nexus).and_then(|port| port.target_port.as_mut());
+        let Some((TargetPort { group, .. }, usual)) = port else { return };
+        *usual = access;
+        let group = *group;
+        state.target.set_access(group, access);
+        self.pass_news(&mut state);
     }
 
     /// The port is gone.
@@ -151,8 +172,12 @@ impl Hub {
 
     /// Changes the faults of a port.
     pub(super) fn set_faults(&self, nexus: Nexus, plan: FaultPlan) {
-        if let Some(port) = self.state().ports.get_mut(&nexus) {
-            port.faults.set_plan(plan);
+        let mut state = self.state();
+        let Some(port) = state.ports.get_mut(&nexus) else { return };
+        port.faults.set_plan(plan);
+        // The new plan decides from the next command on.
+        if let Some((port, usual)) = port.target_port {
+            state.target.set_access(port.group, usual);
         }
     }
 
@@ -217,6 +242,9 @@ impl Hub {
         let ordered = sent.attribute == Attribute::Ordered;
         let order = sent.order.unwrap_or_else(|| port.order.enter(sent.token, ordered));
         let opcode = sent.cdb.first().copied().unwrap_or_default();
+        if let (Some(standby), Some((port, usual))) = (port.faults.is_standby(now), port.target_port) {
+            state.target.set_access(port.group, if standby { AccessState::Standby } else { usual });
+        }
         let fate = port.faults.draw(now, opcode, sent.range);
         let begun = match fate {
             Fate::Lost => Begun::Lost,

@@ -1,6 +1,7 @@
 //! Settings of a port.
 
 use super::faults::FaultPlan;
+use crate::target::{AccessState, TargetPort};
 use platter_block::time::Span;
 use std::string::String;
 
@@ -12,6 +13,10 @@ pub struct Options {
     pub depth: u32,
     /// The name of the initiator port, which reservations belong to.
     pub initiator: String,
+    /// The port of the target that it reaches, if the target tells its ports apart (ALUA).
+    pub target_port: Option<TargetPort>,
+    /// How that port and the others of its group reach the unit at first.
+    pub access: AccessState,
     /// Time after which a command is aborted, and then the same again until the unit is reset and the port is offline.
     pub command_timeout: Span,
     /// How often a command is sent again, besides while the unit is busy or not ready.
@@ -26,6 +31,8 @@ platter_block::setters! {
     Options {
         depth, with_depth: u32;
         initiator, with_initiator: String;
+        target_port, with_target_port: Option<TargetPort>;
+        access, with_access: AccessState;
         command_timeout, with_command_timeout: Span;
         retries, with_retries: u32;
         busy_timeout, with_busy_timeout: Span;
@@ -39,6 +46,8 @@ impl Default for Options {
         Options {
             depth: 128,
             initiator: String::from("platter"),
+            target_port: None,
+            access: AccessState::Optimized,
             command_timeout: Span::from_secs(30),
             retries: 5,
             busy_timeout: Span::from_secs(30),

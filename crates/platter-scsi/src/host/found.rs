@@ -12,6 +12,9 @@ use platter_block::command::{CommandSet, CommandSets};
 use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 
+/// LOGICAL UNIT NOT ACCESSIBLE, TARGET PORT IN STANDBY STATE.
+const STANDBY: u8 = 0x0b;
+
 /// Smallest and largest logical block that is taken.
 const BLOCKS: core::ops::RangeInclusive<u64> = 512..=65536;
 /// Largest discard or write-zeroes.
@@ -199,6 +202,11 @@ impl Inquirer {
             // A reset may interrupt.
             (Key::ABORTED_COMMAND, _) if self.attentions.len() < ATTENTIONS => {
                 self.attentions.push((asc, ascq));
+                Ok(())
+            }
+            // The port cannot reach the medium now (ALUA). The unit tells what it is nevertheless, where it can.
+            (Key::NOT_READY, 4) if ascq == STANDBY && question == Question::Ready => {
+                self.left.pop();
                 Ok(())
             }
             (Key::NOT_READY, 4) => Err(Refused::NotReady(words.to_owned())),

@@ -114,6 +114,8 @@ fn by_codes(key: Key, asc: u8, ascq: u8) -> Verdict {
         (0 | 1, ..) => Verdict::Good,
         // NOT READY, in process of becoming ready, or an operation is in progress.
         (2, 0x04, 0x01 | 0x04..=0x0a | 0x14 | 0x1a..=0x1d) => Verdict::Busy,
+        // The port cannot reach the unit, in standby or unavailable (ALUA).
+        (2, 0x04, 0x0b | 0x0c) => Verdict::Failed(ENODEV),
         (2, 0x3a, _) => Verdict::Failed(ENOMEDIUM),
         (3, ..) => Verdict::Failed(MEDIUM),
         // Failure of the logical unit; its timeout, after which a write may still be carried out.
@@ -167,6 +169,8 @@ mod tests {
             (2, 0x04, 0x03, Verdict::Failed(TARGET)),
             (2, 0x04, 0x05, Verdict::Busy),
             (2, 0x04, 0x1b, Verdict::Busy),
+            (2, 0x04, 0x0b, Verdict::Failed(ENODEV)),
+            (2, 0x04, 0x0c, Verdict::Failed(ENODEV)),
             (2, 0x3a, 0x00, Verdict::Failed(ENOMEDIUM)),
             (3, 0x11, 0x00, Verdict::Failed(MEDIUM)),
             (4, 0x44, 0x00, Verdict::Failed(TARGET)),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::sense::Sense;
 use crate::unit::Identity;
+use alloc::vec;
 use platter_block::limits::Limits;
 use proptest::prelude::*;
 
@@ -87,11 +88,13 @@ const PREEMPT: &Command = &cdb::PERSISTENT_RESERVE_OUT_PREEMPT;
 fn the_list_of_commands_is_that_of_the_handlers() {
     let handled: Vec<&str> =
         HANDLERS.iter().flat_map(|table| table.iter()).map(|(command, _)| command.name).collect();
-    for command in COMMANDS {
+    for command in access::WITH_GROUPS {
         assert!(handled.contains(&command.name), "{}", command.name);
         assert!(!Unit::commands().any(|own| own == *command), "{} is the unit's", command.name);
     }
-    assert_eq!(handled.len(), COMMANDS.len());
+    // And INQUIRY, to whose data of the unit the target adds.
+    assert_eq!(handled.len(), access::WITH_GROUPS.len() + 1);
+    assert_eq!(access::WITH_GROUPS[..COMMANDS.len()], *COMMANDS);
 }
 
 #[test]
@@ -430,5 +433,101 @@ proptest! {
         prop_assert!(life.all.is_empty(), "commands wait and nothing runs");
         prop_assert!(life.functions.is_empty());
         prop_assert!(target.tasks.of(|_| true).is_empty());
+    }
+}
+
+/// Connects through a port of the target, and takes the unit attention of a new one.
+fn connect_through(target: &mut Target, identifier: u16, group: u16) -> Nexus {
+    let nexus = target.connect_through(Some(TargetPort { identifier, group }), "x", Arc::new(Silent));
+    assert_eq!(sense_of(&respond(target, nexus, &Cdb::new(&cdb::TEST_UNIT_READY), &[])), (6, POWER_ON));
+    nexus
+}
+
+fn inquiry(target: &mut Target, nexus: Nexus, page: Option<u8>) -> Vec<u8> {
+    let cdb = Cdb::new(&cdb::INQUIRY)
+        .with("EVPD", u64::from(page.is_some()))
+        .with("PAGE CODE", u64::from(page.unwrap_or(0)))
+        .with("ALLOCATION LENGTH", 255);
+    respond(target, nexus, &cdb, &[]).data_in
+}
+
+/// The groups as REPORT TARGET PORT GROUPS tells them: number, state, ports.
+fn groups(target: &mut Target, nexus: Nexus) -> Vec<(u64, u64, Vec<u64>)> {
+    let cdb = Cdb::new(&cdb::REPORT_TARGET_PORT_GROUPS).with("ALLOCATION LENGTH", 255);
+    let response = respond(target, nexus, &cdb, &[]);
+    assert_eq!(response.status, Status::Good);
+    let all = crate::page::TARGET_PORT_GROUPS.decode(&response.data_in).items();
+    let group = |group: &crate::structure::Decoded<'_>| {
+        let ports =
+            group.items().iter().filter_map(|port| port.get("RELATIVE TARGET PORT IDENTIFIER")).collect();
+        let number = |name| group.get(name).unwrap();
+        (number("TARGET PORT GROUP"), number("ASYMMETRIC ACCESS STATE"), ports)
+    };
+    all.iter().map(group).collect()
+}
+
+#[test]
+fn ports_in_groups_tell_what_they_are() {
+    let mut target = target();
+    let [one, two, three] =
+        [(1, 7), (2, 7), (0x1234, 8)].map(|(port, group)| connect_through(&mut target, port, group));
+    target.set_access(8, AccessState::Standby);
+    for nexus in [one, two, three] {
+        let cdb = Cdb::new(&cdb::REPORT_LUNS).with("ALLOCATION LENGTH", 16);
+        assert_eq!(respond(&mut target, nexus, &cdb, &[]).status, Status::Good);
+        assert_eq!(
+            sense_of(&respond(&mut target, nexus, &Cdb::new(&cdb::TEST_UNIT_READY), &[])),
+            (6, (0x2a, 6))
+        );
+        assert_eq!(groups(&mut target, nexus), [(7, 0, vec![1, 2]), (8, 2, vec![0x1234])]);
+        let standard = inquiry(&mut target, nexus, None);
+        assert_eq!(crate::page::INQUIRY.decode(&standard).get("TPGS"), Some(1));
+    }
+    let page = inquiry(&mut target, three, Some(0x83));
+    let all = crate::page::DEVICE_IDENTIFICATION.decode(&page).items();
+    let own: Vec<_> =
+        all.iter().filter(|one| one.get("ASSOCIATION") == Some(1)).map(|one| one.bytes()).collect();
+    assert_eq!(own, [[1, 0x14, 0, 4, 0, 0, 0x12, 0x34], [1, 0x15, 0, 4, 0, 0, 0, 8]]);
+    // What the other ports tell of the unit itself is the same.
+    assert_eq!(page[..page.len() - 16], inquiry(&mut target, one, Some(0x83))[..page.len() - 16]);
+    assert_eq!(inquiry(&mut target, three, Some(0x80)), inquiry(&mut target, one, Some(0x80)));
+}
+
+#[test]
+fn a_target_that_does_not_tell_its_ports_apart_has_no_groups() {
+    let mut target = target();
+    let nexus = connect(&mut target, "a");
+    let standard = inquiry(&mut target, nexus, None);
+    assert_eq!(crate::page::INQUIRY.decode(&standard).get("TPGS"), Some(0));
+    let cdb = Cdb::new(&cdb::REPORT_TARGET_PORT_GROUPS).with("ALLOCATION LENGTH", 255);
+    assert_eq!(sense_of(&respond(&mut target, nexus, &cdb, &[])), (5, (0x24, 0)));
+}
+
+#[test]
+fn a_port_that_cannot_reach_the_unit_says_so() {
+    let sense = Cdb::new(&cdb::REQUEST_SENSE).with("ALLOCATION LENGTH", 18);
+    let mode = Cdb::new(&cdb::MODE_SENSE_6).with("PAGE CODE", 0x3f).with("ALLOCATION LENGTH", 255);
+    let capacity = Cdb::new(&cdb::READ_CAPACITY_10);
+    for (state, code, tells) in [(AccessState::Standby, 0x0b, true), (AccessState::Unavailable, 0x0c, false)]
+    {
+        let mut target = target();
+        let [far, near] = [(1, 1), (2, 2)].map(|(port, group)| connect_through(&mut target, port, group));
+        target.set_access(1, state);
+        for nexus in [far, near] {
+            assert_eq!(sense_of(&respond(&mut target, nexus, &read(0, 1), &[])), (6, (0x2a, 6)));
+        }
+        for cdb in [&read(0, 1), &Cdb::new(&cdb::TEST_UNIT_READY), &Cdb::new(&cdb::SYNCHRONIZE_CACHE_10)] {
+            assert_eq!(sense_of(&respond(&mut target, far, cdb, &[])), (2, (4, code)), "{cdb:?}");
+            assert_eq!(respond(&mut target, near, cdb, &[]).status, Status::Good, "{cdb:?}");
+        }
+        for cdb in [&mode, &capacity] {
+            let response = respond(&mut target, far, cdb, &[]);
+            assert_eq!(response.status == Status::Good, tells, "{state:?} {cdb:?}");
+        }
+        assert_eq!(respond(&mut target, far, &sense, &[]).status, Status::Good);
+        assert_eq!(groups(&mut target, far)[0].1, u64::from(state.code()));
+        target.set_access(1, AccessState::NonOptimized);
+        assert_eq!(sense_of(&respond(&mut target, far, &read(0, 1), &[])), (6, (0x2a, 6)));
+        assert_eq!(respond(&mut target, far, &read(0, 1), &[]).status, Status::Good);
     }
 }

@@ -98,7 +98,7 @@ fn inquiry(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
 }
 
 fn standard(identity: &Identity) -> Vec<u8> {
-    // VERSION 6 is SPC-4. MULTIP is off: a unit has one port.
+    // VERSION 6 is SPC-4. MULTIP and TPGS are set by the target, if it tells its ports apart.
     let fields = [("VERSION", 6), ("RESPONSE DATA FORMAT", 2), ("ADDITIONAL LENGTH", 91), ("CMDQUE", 1)];
     let mut bytes = build(&page::INQUIRY, 96, &fields);
     put_text(&mut bytes[8..16], &identity.vendor);

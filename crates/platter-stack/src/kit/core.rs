@@ -8,6 +8,7 @@ use super::memory::{self, Buffer};
 use crate::barrier_gate::BARRIER;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::{Bio, Flags, Op, Segments};
+use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
 use platter_block::whole::Whole;
@@ -373,6 +374,11 @@ impl Below {
             Ok(bio) => self.start(device, deadline, bio),
             Err(fault) => Io { below: self.clone(), key: Err(fault) },
         })
+    }
+
+    /// Sends a command with the memory of its data.
+    pub fn command(&self, device: usize, command: Arc<Command>, buffer: Buffer) -> Transfer {
+        self.transfer(device, None, Bio::with_command(command, buffer))
     }
 
     /// Flushes a device.

@@ -88,46 +88,82 @@ pub(super) fn check(paths: &[Arc<dyn Backend>]) -> Result<Identity, LayerError> 
 
 /// By VPD page 83h, where the path takes SCSI commands.
 fn of_unit(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
-    const ROOM: u8 = 252;
+    let page = ask(path, &IDENTIFICATION)?;
+    let designators = page.map(|page| designators(page.bytes())).filter(|all| !all.is_empty());
+    Ok(designators.map(Identity::Unit))
+}
+
+/// INQUIRY for VPD page 83h.
+pub(super) const IDENTIFICATION: [u8; 6] = [0x12, 1, 0x83, 0, 252, 0];
+
+/// Sends a command that only asks, and waits for its data. `None`: the path takes no SCSI commands, or the command failed.
+pub(super) fn ask(path: &Arc<dyn Backend>, cdb: &[u8]) -> Result<Option<Buffer>, LayerError> {
     if !path.geometry().features.commands.contains(CommandSet::Scsi) {
         return Ok(None);
     }
-    let Ok(inquiry) = Command::new(CommandSet::Scsi, &[0x12, 1, 0x83, 0, ROOM, 0]) else { return Ok(None) };
-    let inquiry = inquiry.with_transfer(Transfer::FromDevice).with_reach(Reach::Nothing);
-    // A whole block, as every device can transfer it; of these the page has `ROOM` bytes at most.
-    let buffer = Buffer::new(path.geometry().limits.logical_block as usize);
-    let Ok(mut bio) = Bio::with_command(inquiry, buffer) else { return Ok(None) };
-    bio.add_flags(Flags::SYNC);
     let mut lane = path.open_lane(LaneUse::Synchronous).map_err(LayerError::Device)?;
-    lane.submit(path.now(), bio);
-    let mut done = Vec::new();
-    while done.is_empty() {
-        lane.wait(path.now(), None);
-        lane.run(path.now());
-        lane.take_done(&mut done);
+    // Whole blocks, as every device can transfer them.
+    let room = ROOM.next_multiple_of(path.geometry().limits.logical_block as usize);
+    for _ in 0..TRIES {
+        let Some(command) = question(cdb).map(Arc::new) else { break };
+        let Ok(mut bio) = Bio::with_command(Arc::clone(&command), Buffer::new(room)) else { break };
+        bio.add_flags(Flags::SYNC);
+        lane.submit(path.now(), bio);
+        let mut done = Vec::new();
+        while done.is_empty() {
+            lane.wait(path.now(), None);
+            lane.run(path.now());
+            lane.take_done(&mut done);
+        }
+        let Some(outcome) = command.outcome() else { break };
+        if outcome.is_good() {
+            let answered = done.pop().filter(|bio| bio.status().is_ok());
+            return Ok(answered.and_then(|mut bio| bio.take_buffer::<Buffer>()));
+        }
     }
-    let page = done.pop().filter(|bio| bio.status().is_ok()).and_then(|mut bio| bio.take_buffer::<Buffer>());
-    let designators = page.map(|page| designators(page.bytes())).filter(|all| !all.is_empty());
-    Ok(designators.map(Identity::Unit))
+    Ok(None)
+}
+
+/// Room for the answer to a question.
+pub(super) const ROOM: usize = 4096;
+
+/// How often a question is asked: each unit attention that the target has for the path takes one, since a program's command is
+/// not sent again for it.
+pub(super) const TRIES: usize = 9;
+
+/// A command that only asks.
+pub(super) fn question(cdb: &[u8]) -> Option<Command> {
+    let command = Command::new(CommandSet::Scsi, cdb).ok()?;
+    Some(command.with_transfer(Transfer::FromDevice).with_reach(Reach::Nothing))
 }
 
 /// The designators of the logical unit (ASSOCIATION 0) in VPD page 83h, sorted. Those of a port differ by path. Of the types
 /// only those count that name one unit: T10 vendor ID, EUI-64, NAA and SCSI name string (SPC-4, designation descriptor).
 fn designators(page: &[u8]) -> Vec<(u8, Vec<u8>)> {
     const NAMES_ONE: [u8; 4] = [1, 2, 3, 8];
-    let mut found = Vec::new();
-    let Some(&[_, 0x83, high, low]) = page.get(..4) else { return found };
-    let end = (4 + usize::from(u16::from_be_bytes([high, low]))).min(page.len());
-    let mut rest = page.get(4..end).unwrap_or_default();
-    while let Some(&[_, kind, _, len]) = rest.get(..4) {
-        let Some(bytes) = rest.get(4..4 + usize::from(len)) else { break };
-        if kind >> 4 & 3 == 0 && NAMES_ONE.contains(&(kind & 0xf)) && !bytes.is_empty() {
-            found.push((kind & 0xf, bytes.to_vec()));
-        }
-        rest = rest.get(4 + usize::from(len)..).unwrap_or_default();
-    }
+    let its = |&(association, kind, bytes): &(u8, u8, &[u8])| {
+        association == 0 && NAMES_ONE.contains(&kind) && !bytes.is_empty()
+    };
+    let mut found: Vec<_> =
+        descriptors(page).filter(its).map(|(_, kind, bytes)| (kind, bytes.to_vec())).collect();
     found.sort_unstable();
     found
+}
+
+/// The designation descriptors of VPD page 83h: association, type and designator of each.
+pub(super) fn descriptors(page: &[u8]) -> impl Iterator<Item = (u8, u8, &[u8])> {
+    let stated = match page.get(..4) {
+        Some(&[_, 0x83, high, low]) => 4 + usize::from(u16::from_be_bytes([high, low])),
+        _ => 0,
+    };
+    let mut rest = page.get(4..stated.min(page.len())).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let &[_, kind, _, len] = rest.get(..4)? else { return None };
+        let end = 4 + usize::from(len);
+        let bytes = rest.get(4..end)?;
+        rest = rest.get(end..).unwrap_or_default();
+        Some((kind >> 4 & 3, kind & 0xf, bytes))
+    })
 }
 
 /// By the record of a member of an array.

@@ -1,5 +1,6 @@
 //! The paths of a disk and which of them the next I/O takes.
 
+use super::access::Access;
 use platter_block::time::Span;
 
 /// Which of several paths an I/O takes.
@@ -38,6 +39,9 @@ const MEMORY: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) is_up: bool,
+    /// The target port group that it reaches, if the target tells, and how well that reaches the unit.
+    pub(super) group: Option<u16>,
+    pub(super) access: Access,
     /// Why it is not.
     pub(super) why: String,
     /// I/Os and bytes that it has.
@@ -64,6 +68,8 @@ impl Paths {
     pub(super) fn new(count: usize, policy: Policy) -> Paths {
         let path = Path {
             is_up: true,
+            group: None,
+            access: Access::Optimized,
             why: String::new(),
             ios: 0,
             bytes: 0,
@@ -98,7 +104,8 @@ impl Paths {
                 Policy::ServiceTime => u128::from(path.bytes + len + OVERHEAD) * u128::from(path.rate),
             }
         };
-        let path = fit.min_by_key(cost)?;
+        // Paths with worse access are used only while there are no others (SPC-4, 5.15).
+        let path = fit.min_by_key(|path| (self.all[*path].access, cost(path)))?;
         self.last = path;
         let taken = &mut self.all[path];
         taken.ios += 1;
@@ -144,6 +151,21 @@ mod tests {
         assert_eq!(paths.take(4096, &[0, 1]), None);
         (0..3).for_each(|path| paths.get(path).is_up = false);
         assert!(!paths.any() && paths.take(0, &[]).is_none());
+    }
+
+    #[test]
+    fn better_access_goes_before_the_policy() {
+        for policy in [Policy::RoundRobin, Policy::QueueLength, Policy::ServiceTime] {
+            let mut paths = Paths::new(4, policy);
+            paths.get(0).access = Access::Unreachable;
+            paths.get(2).access = Access::NonOptimized;
+            let both = takes(&mut paths, 4);
+            assert!(both.iter().all(|path| [1, 3].contains(path)) && both[0] != both[1], "{both:?}");
+            [1, 3].into_iter().for_each(|path| paths.get(path).is_up = false);
+            assert_eq!(takes(&mut paths, 2), [2, 2]);
+            paths.get(2).is_up = false;
+            assert_eq!(takes(&mut paths, 1), [0]);
+        }
     }
 
     #[test]

@@ -11,15 +11,17 @@ const NAMES: [&str; MAX_PATHS] = [
     "path k", "path l", "path m", "path n", "path o", "path p",
 ];
 
-const HELP: &str =
-    "whether the path works, I/Os that it has and has carried out, and how often it has failed";
+const HELP: &str = "whether the path works, how it reaches the unit if the target tells, I/Os that it has and has carried out, and how often it has failed";
 
 /// The state of one path.
 pub(super) fn path(number: usize, path: &Path) -> Item {
-    let state = match path.is_up {
+    let mut state = match path.is_up {
         true => "up".to_owned(),
         false => format!("down ({})", path.why),
     };
+    if let Some(group) = path.group {
+        state += &format!(", {} (target port group {group})", path.access.name());
+    }
     let text = format!("{state}; {} in flight, {} done, failed {} times", path.ios, path.done, path.failures);
     Item::text(NAMES.get(number).copied().unwrap_or("path"), text, HELP)
 }

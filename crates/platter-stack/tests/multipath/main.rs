@@ -1,5 +1,6 @@
 //! One disk through several paths, which fail and come back.
 
+mod access;
 mod doubt;
 mod failover;
 mod proof;
@@ -9,7 +10,7 @@ use platter_block::status::Value;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
-use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget};
+use platter_scsi::disk::{AccessState, FaultPlan, Options, ScsiDisk, ScsiTarget, TargetPort};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -27,13 +28,24 @@ struct Rig {
 }
 
 fn rig(named: &[(&str, i64)]) -> Rig {
+    rig_of(named, [Options::default(), Options::default()])
+}
+
+/// The same, at ports of the target with this access.
+fn rig_at(named: &[(&str, i64)], access: [AccessState; 2]) -> Rig {
+    let number = |at: usize| TargetPort { identifier: at as u16 + 1, group: at as u16 + 1 };
+    let at = |port: usize| Options::default().with_target_port(Some(number(port))).with_access(access[port]);
+    rig_of(named, [at(0), at(1)])
+}
+
+fn rig_of(named: &[(&str, i64)], options: [Options; 2]) -> Rig {
     let world = World::new(5);
     let model = Ideal { size: SIZE, latency: Span::from_micros(100), depth: 32, write_cache: true };
     let sim = SimDisk::new(&world, model.into(), Some(Medium::new()));
     let below: Arc<dyn Backend> =
         Arc::new(DiskBackend::new(sim.attach("sim"), DiskSettings::default(), None).unwrap());
     let target = ScsiTarget::new(below);
-    let ports: Vec<ScsiDisk> = (0..2).map(|_| target.port(Options::default()).unwrap()).collect();
+    let ports: Vec<ScsiDisk> = options.into_iter().map(|options| target.port(options).unwrap()).collect();
     let path = |port: &ScsiDisk| -> Arc<dyn Backend> {
         Arc::new(DiskBackend::new(port.clone(), DiskSettings::default(), None).unwrap())
     };

@@ -6,7 +6,7 @@ use crate::spec::{Args, Argument, ArgumentKind, SpecError, format_size};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskBackend;
-use platter_scsi::disk::{FaultPlan, Options, ScsiTarget};
+use platter_scsi::disk::{AccessState, FaultPlan, Options, ScsiTarget, TargetPort};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,9 @@ const fn time(name: &'static str, most: Duration, default: &'static str, help: &
     Argument { name, kind: ArgumentKind::Time { min: Duration::ZERO, max: most }, default, help }
 }
 
+/// States of access, in the order of [`AccessState::ALL`]; a disk at an unavailable port could not be opened.
+const ACCESS: &[&str] = &["optimized", "non-optimized", "standby"];
+
 /// Parameters of the port.
 const PORT: &[Argument] = &[
     Argument {
@@ -29,6 +32,18 @@ const PORT: &[Argument] = &[
         kind: ArgumentKind::Text,
         default: "platter",
         help: "name of the initiator port, which reservations belong to",
+    },
+    Argument {
+        name: "target_port",
+        kind: ArgumentKind::Int { min: 1, max: 65_535 },
+        default: "",
+        help: "number of the target's port that is used, and of its group; the target tells both, and its access (ALUA)",
+    },
+    Argument {
+        name: "access",
+        kind: ArgumentKind::Choice(ACCESS),
+        default: "optimized",
+        help: "how that port reaches the unit: as fast as can be, more slowly, or not",
     },
     Argument {
         name: "command_timeout",
@@ -84,6 +99,8 @@ const FAULTS: &[Argument] = &[
     },
     time("away_at", YEAR, "", "when the port is disconnected from the unit"),
     time("back_after", YEAR, "", "for how long; not given: for ever"),
+    time("standby_at", YEAR, "", "when target_port goes to standby, where it cannot reach the unit"),
+    time("active_after", YEAR, "", "for how long; not given: for ever"),
 ];
 
 /// The row.
@@ -108,14 +125,18 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         .with_command_timeout(span(args.time("command_timeout")?))
         .with_retries(queue::small(args.int("retries")?))
         .with_busy_timeout(span(args.time("busy_timeout")?));
+    let options = at_port(args, options)?;
     let mut faults = chances(args)?;
     let bad = args.optional("bad_at", Args::size)?;
     if let Some(at) = bad {
         faults.bad = Some(at..at.saturating_add(args.size("bad_size")?));
     }
-    if let Some(at) = args.optional("away_at", Args::time)? {
-        let lasts = args.optional("back_after", Args::time)?.map(span);
-        faults.away = Some((Time(span(at).0), lasts));
+    faults.away = lasting(args, "away_at", "back_after")?;
+    faults.standby = lasting(args, "standby_at", "active_after")?;
+    if faults.standby.is_some() && options.target_port.is_none() {
+        return Err(args
+            .unfit("standby_at", "standby is of a port of the target: give target_port too")
+            .into());
     }
     let members = args.devices();
     args.check_all_read()?;
@@ -134,6 +155,28 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let target = ScsiTarget::new(Arc::clone(below.backend()));
     let disk = target.port(options.with_faults(faults))?;
     Ok(Device::new(Arc::new(DiskBackend::new(disk, settings, elevator)?)))
+}
+
+/// A fault that begins at a time and may end.
+fn lasting(args: &mut Args<'_>, at: &str, after: &str) -> Result<Option<(Time, Option<Span>)>, SpecError> {
+    let Some(at) = args.optional(at, Args::time)? else { return Ok(None) };
+    let lasts = args.optional(after, Args::time)?.map(span);
+    Ok(Some((Time(span(at).0), lasts)))
+}
+
+/// The port of the target, where one is given.
+fn at_port(args: &mut Args<'_>, options: Options) -> Result<Options, SpecError> {
+    let Some(number) = args.optional("target_port", Args::int)? else {
+        if args.typed("access").is_some() {
+            return Err(args.unfit("access", "the access is of a port of the target: give target_port too"));
+        }
+        return Ok(options);
+    };
+    let number = queue::small(number) as u16;
+    let access = args.one_of("access")?;
+    let access = AccessState::ALL.into_iter().zip(ACCESS).find(|(_, name)| **name == access);
+    let port = TargetPort { identifier: number, group: number };
+    Ok(options.with_target_port(Some(port)).with_access(access.map(|(state, _)| state).unwrap_or_default()))
 }
 
 /// The faults that happen by chance.

@@ -6,7 +6,8 @@ use platter_block::elevator::Elevator;
 use platter_block::queue::Ordered;
 use platter_block::time::{Span, Time};
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
-use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget};
+use platter_scsi::disk::AccessState::{self, NonOptimized, Optimized};
+use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget, TargetPort};
 use platter_sim::rng::Rng;
 use platter_stack::multipath::{self, Policy};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Transport {
     ports: Vec<FaultPlan>,
+    /// How the port of the target for each of them reaches the unit, if the target tells.
+    access: Vec<AccessState>,
     /// The policy of `multipath`.
     policy: Policy,
 }
@@ -41,7 +44,7 @@ impl Transport {
     pub(super) fn new(rng: &mut Rng, on: Features) -> Transport {
         // A lost command takes longer than a deadline, and what is given up is with the port until then.
         let keeps_order = [Feature::Tags, Feature::Timeouts, Feature::Deadlines].iter().any(|f| on.has(*f));
-        Transport { ports: vec![faults(rng, keeps_order)], policy: Policy::default() }
+        Transport { ports: vec![faults(rng, keeps_order)], access: Vec::new(), policy: Policy::default() }
     }
 
     /// Adds another path, most often, each of which may fail for a while.
@@ -51,14 +54,26 @@ impl Transport {
             self.ports.push(FaultPlan { seed: rng.bits(), ..first });
             self.ports.iter_mut().for_each(|port| port.away = outage(rng));
             self.policy = rng.pick(&[Policy::RoundRobin, Policy::QueueLength, Policy::ServiceTime]);
+            self.tell_access();
+        }
+    }
+
+    /// Has the target tell its ports apart, in half of the cases. Numbers of its own leave other plans as they were.
+    fn tell_access(&mut self) {
+        let mut rng = Rng::new(self.ports[1].seed);
+        if rng.below(2) > 0 {
+            self.access =
+                self.ports.iter().map(|_| rng.pick(&[Optimized, Optimized, NonOptimized])).collect();
+            self.ports.iter_mut().for_each(|port| port.standby = outage(&mut rng));
         }
     }
 
     /// The device is open: outages are counted from now on. Paths are proven while all of them work.
     pub(in super::super) fn begin(&self, ports: &[ScsiDisk], now: Time) {
         for (port, faults) in ports.iter().zip(&self.ports) {
-            let away = faults.away.map(|(from, lasts)| (now + Span(from.0), lasts));
-            port.set_faults(FaultPlan { away, ..faults.clone() });
+            let later = |(from, lasts): (Time, Option<Span>)| (now + Span(from.0), lasts);
+            let (away, standby) = (faults.away.map(later), faults.standby.map(later));
+            port.set_faults(FaultPlan { away, standby, ..faults.clone() });
         }
     }
 
@@ -74,13 +89,17 @@ impl Transport {
     ) -> Result<Reached, String> {
         let target = ScsiTarget::new(disk);
         let (mut ports, mut paths) = (Vec::new(), Vec::<Arc<dyn Backend>>::new());
-        for faults in &self.ports {
+        for (number, faults) in self.ports.iter().enumerate() {
+            let access = self.access.get(number).copied();
+            let id = number as u16 + 1;
             let mut settings = settings.clone();
             if faults.loses_order() {
                 settings.queue.ordered = Ordered::Drain;
             }
             let options = Options::default()
-                .with_faults(FaultPlan { away: None, ..faults.clone() })
+                .with_faults(FaultPlan { away: None, standby: None, ..faults.clone() })
+                .with_target_port(access.map(|_| TargetPort { identifier: id, group: id }))
+                .with_access(access.unwrap_or_default())
                 .with_command_timeout(COMMAND_TIMEOUT)
                 .with_busy_timeout(Span::from_secs(3600))
                 .with_retries(RETRIES);
