@@ -44,6 +44,12 @@ defects! {
     BarrierNeverFails "barrier-never-fails" "a barrier of a disk waits without end for a lane that is not run"
     /// A barrier waits for requests that have timed out, and all later I/O waits behind it.
     BarrierWaitsForQuarantine "barrier-waits-for-quarantine" "a barrier waits for requests that have timed out"
+    /// A cache leaves the pages of a range that a command has changed as they are.
+    CacheCommandKeepsPages "cache-command-keeps-pages" "a cache shows old contents after a command has changed them"
+    /// A cache sends a command before dirty pages of its range are written, when these lie in it as a whole.
+    CacheCommandPassesDirty "cache-command-passes-dirty" "a command under a cache does not see what was written before it"
+    /// A cache sends a command of unknown effect to the device as if it reached nothing that is cached or dirty.
+    CacheCommandUnknownSent "cache-command-unknown-sent" "a cache sends commands of unknown effect past its pages"
     /// A cache writes a page again and reports it durable, while a write that timed out may still overwrite it.
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
     /// The frames of a cache's I/Os that timed out are never used again, even after the disk has returned them.

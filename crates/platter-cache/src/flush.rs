@@ -13,6 +13,7 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
 use platter_block::bio::Flags;
 use platter_block::command::Reach;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_stack::barrier_gate::BARRIER;
 use std::ops::Range;
@@ -269,7 +270,8 @@ impl Engine {
         }
         // Dirty pages might overwrite what the command does, or be what it relies on.
         let dirty = self.pages.dirty.count + self.pages.dirty.pending;
-        if command.reach() == Reach::Everything && dirty > 0 {
+        let ignores = command.reach() == Reach::Everything && defect::is_on(Defect::CacheCommandUnknownSent);
+        if command.reach() == Reach::Everything && dirty > 0 && !ignores {
             let code = command.bytes().first().copied().unwrap_or_default();
             self.jobs.answers.refused = Some(format!(
                 "{} command {code:02x}h may change any block, and the cache has {dirty} dirty pages: flush first",
@@ -279,7 +281,7 @@ impl Engine {
         }
         let end = self.pages.end() * PAGE;
         let (first, last) = command.reach().range();
-        let range = first.min(end)..last.min(end);
+        let range = if ignores { 0..1 } else { first.min(end)..last.min(end) };
         let data = memory::copy_of(&task.bio);
         let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
         match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, Some((command, data))) {

@@ -12,6 +12,7 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use std::collections::VecDeque;
@@ -188,7 +189,8 @@ impl Engine {
         let (lane, state) = (Some(lane), PassState::Clear(first));
         let looks_again = self.ios.copying > 0;
         let changes = |(command, _): &(Arc<Command>, _)| command.reach().changes();
-        let keeps_pages = !command.as_ref().is_none_or(changes);
+        let keeps_pages = !command.as_ref().is_none_or(changes)
+            || op == Op::Command && defect::is_on(Defect::CacheCommandKeepsPages);
         let pass = Pass {
             ticket,
             lane,
@@ -231,10 +233,11 @@ impl Engine {
 
     /// Does a piece of each job.
     pub(super) fn run_jobs(&mut self) {
+        // The last one may have ended outside: then there is nothing to go on with.
+        self.jobs.can_go_on = false;
         if self.jobs.is_empty() {
             return;
         }
-        self.jobs.can_go_on = false;
         let mut at = 0;
         while at < self.jobs.passes.len() {
             if self.is_spent() {
@@ -318,7 +321,7 @@ impl Engine {
             match &mut pass.state {
                 PassState::Clear(page) => {
                     let from = *page;
-                    let whole = pass.op == Op::Command;
+                    let whole = pass.op == Op::Command && !defect::is_on(Defect::CacheCommandPassesDirty);
                     match self.first_obstacle(from, &range, whole) {
                         Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
                         Obstacle::Dirty(page) => {

@@ -5,6 +5,7 @@ use crate::rig::{cached, small};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::{Outcome, Reach};
 use platter_block::fault::Kind;
+use platter_block::time::Span;
 use platter_cache::Settings;
 use platter_disk::device::Device;
 use platter_disk::sync_io::{CommandData, IoOptions};
@@ -91,6 +92,23 @@ fn a_command_that_reads_sees_what_was_written_before_it() {
     disk.take_starts();
     lane.send(read(PAGE, 3));
     assert_eq!((lane.brought(3), disk.take_starts().len()), (7, 0), "the page stays cached");
+}
+
+/// When a command has ended there is nothing to go on with: a cache that woke at once, again and again, would take a whole
+/// processor.
+#[test]
+fn the_cache_does_not_wake_for_a_command_that_has_ended() {
+    for reach in [reads(PAGE), changes(PAGE)] {
+        let (disk, _device, mut lane) = open();
+        lane.send(sent(reach, 4096, 0, 1));
+        settle(&disk, &mut lane, 1);
+        // The device is still reading elsewhere.
+        lane.send(read(8 * PAGE, 2));
+        lane.poll();
+        let soon = disk.now() + Span::from_millis(500);
+        assert!(lane.channel.next_wakeup().is_none_or(|at| at > soon), "{reach:?}");
+        settle(&disk, &mut lane, 2);
+    }
 }
 
 #[test]

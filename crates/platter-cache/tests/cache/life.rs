@@ -2,7 +2,7 @@
 
 use crate::rig;
 use crate::stamp::{self, SECTOR};
-use crate::workload::{Live, Workload};
+use crate::workload::{Form, Live, Workload};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind};
 use platter_block::hint::Hint;
@@ -36,6 +36,8 @@ pub(crate) struct Trouble {
     pub(crate) cuts: bool,
     /// Commands get stuck, requests time out, bios have deadlines or are cancelled.
     pub(crate) timeouts: bool,
+    /// The disk is behind a SCSI target, and some reads and writes are commands.
+    pub(crate) commands: bool,
 }
 
 pub(crate) struct Life {
@@ -119,7 +121,8 @@ impl Life {
         if trouble.timeouts {
             disk_settings.queue.timeout = Some(Span::from_millis(rng.pick(&[10, 100])));
         }
-        let workload = Workload::new(&mut rng, ideal.size / SECTOR as u64);
+        let commands = if trouble.commands { rng.pick(&[5, 20, 50]) } else { 0 };
+        let workload = Workload::new(&mut rng, ideal.size / SECTOR as u64).with_commands(commands);
         let channels = rng.pick(&[1, 1, 2, 3]);
         Life {
             oracle: Oracle::new(ideal.write_cache || settings.write == Write::Back),
@@ -172,7 +175,11 @@ impl Life {
     pub(crate) fn run(&mut self) -> Result<(), Finding> {
         let sessions = if self.trouble.cuts { 3 } else { 1 };
         for session in 0..=sessions {
-            let device = rig::cached(rig::backend(&self.disk, self.disk_settings.clone()), &self.settings);
+            let below = match self.trouble.commands {
+                true => rig::behind_target(&self.disk, self.disk_settings.clone()),
+                false => rig::backend(&self.disk, self.disk_settings.clone()),
+            };
+            let device = rig::cached(below, &self.settings);
             let handles: Vec<Handle> = (0..2).map(|_| device.handle()).collect();
             let survivors = Survivors::Seeded(self.rng.bits());
             if session == sessions {
@@ -296,7 +303,8 @@ impl Life {
         let size = self.disk.geometry().size;
         let page = self.rng.below(size.div_ceil(PAGE));
         let sectors = ((size - page * PAGE).min(PAGE) / SECTOR as u64, page * 8);
-        let live = Live { op: Op::Read, sector: sectors.1, count: sectors.0, flags: Flags::NONE };
+        let live =
+            Live { op: Op::Read, sector: sectors.1, count: sectors.0, flags: Flags::NONE, form: Form::Io };
         let number = self.workload.number();
         self.say(|| format!("pin {number} page {page}"));
         if open.pins.len() >= 4 {
@@ -355,6 +363,8 @@ impl Life {
             Kind::FlushFailed => self.trouble.errors || !self.supply.is_on(),
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io => self.trouble.errors,
+            // Pages are dirty.
+            Kind::Unsupported => live.form == Form::Unknown,
             // A bio that was started may be done in part, and a command that the disk has may be carried out
             // at any time.
             Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::Cancelled if self.trouble.timeouts => {

@@ -61,7 +61,7 @@ fn what_comes_late_covers_nothing_that_is_newer() {
 /// flushed: that flush does not cover it.
 #[test]
 fn what_failed_before_the_device_was_flushed_is_not_durable() {
-    let trouble = Trouble { timeouts: true, errors: true, cuts: true };
+    let trouble = Trouble { timeouts: true, errors: true, cuts: true, commands: false };
     assert_eq!(Life::new((6 << 32) + 1137, trouble).run(), Ok(()));
 }
 
@@ -70,4 +70,15 @@ fn what_failed_before_the_device_was_flushed_is_not_durable() {
 #[test]
 fn what_is_being_copied_when_a_discard_begins_is_not_dropped() {
     assert_eq!(Life::new((1 << 32) + 28_441, Trouble::default()).run(), Ok(()));
+}
+
+/// Reads and writes that are commands, some of which may do anything as far as the cache knows.
+#[test]
+fn commands_are_coherent_with_what_is_cached() {
+    live(1500, 7, Trouble { commands: true, ..Trouble::default() });
+}
+
+#[test]
+fn commands_are_coherent_beside_errors_and_power_cuts() {
+    live(1500, 8, Trouble { commands: true, errors: true, cuts: true, ..Trouble::default() });
 }

@@ -7,6 +7,7 @@ use platter_block::time::Span;
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_scsi::disk::ScsiTarget;
 use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -24,6 +25,13 @@ pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) 
 /// A simulated disk as a device.
 pub(crate) fn backend(disk: &SimDisk, settings: DiskSettings) -> Arc<dyn Backend> {
     Arc::new(DiskBackend::new(disk.attach("sim"), settings, None).unwrap())
+}
+
+/// A simulated disk behind a SCSI target, which takes commands.
+pub(crate) fn behind_target(disk: &SimDisk, settings: DiskSettings) -> Arc<dyn Backend> {
+    let target = ScsiTarget::new(backend(disk, DiskSettings::default()));
+    let port = target.port(platter_scsi::disk::Options::default()).unwrap();
+    Arc::new(DiskBackend::new(port, settings, None).unwrap())
 }
 
 /// As `backend`, with drivers of the test.

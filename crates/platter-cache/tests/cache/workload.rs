@@ -2,6 +2,7 @@
 
 use crate::stamp::{self, SECTOR};
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_sim::oracle::Submission;
 use platter_sim::rng::Rng;
 
@@ -12,6 +13,18 @@ pub(crate) struct Live {
     pub(crate) sector: u64,
     pub(crate) count: u64,
     pub(crate) flags: Flags,
+    pub(crate) form: Form,
+}
+
+/// How an I/O is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As an operation of its own.
+    Io,
+    /// As a SCSI command whose range is known.
+    Command,
+    /// As one that may do anything, as far as the cache knows.
+    Unknown,
 }
 
 const FLAGS: [Flags; 9] = [
@@ -34,6 +47,8 @@ pub(crate) struct Workload {
     single: Option<Flags>,
     /// Percentage of operations other than reads and writes.
     others: u64,
+    /// Percentage of reads and writes without flags that are commands.
+    commands: u64,
     near: u64,
     next: u64,
 }
@@ -42,7 +57,12 @@ impl Workload {
     pub(crate) fn new(rng: &mut Rng, sectors: u64) -> Workload {
         let single = (rng.below(3) == 0).then(|| rng.pick(&FLAGS));
         let (flagged, others) = (rng.pick(&[0, 5, 30]), rng.pick(&[2, 10, 30]));
-        Workload { sectors, flagged, single, others, near: 0, next: 1 }
+        Workload { sectors, flagged, single, others, commands: 0, near: 0, next: 1 }
+    }
+
+    /// Makes this percentage of the reads and writes without flags commands.
+    pub(crate) fn with_commands(self, commands: u64) -> Workload {
+        Workload { commands, ..self }
     }
 
     fn place(&mut self, rng: &mut Rng) -> (u64, u64) {
@@ -81,17 +101,22 @@ impl Workload {
             Op::Flush if rng.below(2) == 0 => (0, 0),
             _ => self.place(rng),
         };
-        self.make(Live { op, sector, count, flags })
+        let may_be_command = matches!(op, Op::Read | Op::Write) && flags == Flags::NONE && self.commands > 0;
+        let form = match may_be_command && rng.below(100) < self.commands {
+            true => rng.pick(&[Form::Command, Form::Command, Form::Command, Form::Unknown]),
+            false => Form::Io,
+        };
+        self.make(Live { op, sector, count, flags, form })
     }
 
     /// A read of a range.
     pub(crate) fn read(&mut self, sector: u64, count: u64) -> (Bio, Live) {
-        self.make(Live { op: Op::Read, sector, count, flags: Flags::NONE })
+        self.make(Live { op: Op::Read, sector, count, flags: Flags::NONE, form: Form::Io })
     }
 
     /// A flush of everything.
     pub(crate) fn flush(&mut self) -> (Bio, Live) {
-        self.make(Live { op: Op::Flush, sector: 0, count: 0, flags: Flags::NONE })
+        self.make(Live { op: Op::Flush, sector: 0, count: 0, flags: Flags::NONE, form: Form::Io })
     }
 
     /// A number for an operation that is not a bio.
@@ -104,6 +129,13 @@ impl Workload {
         let token = self.number();
         let (pos, bytes) = (live.sector * SECTOR as u64, live.count as usize * SECTOR);
         let mut bio = match live.op {
+            op if live.form != Form::Io => {
+                let data = match op {
+                    Op::Read => vec![0xa5; bytes],
+                    _ => stamp::sectors(token, live.sector, live.count),
+                };
+                Bio::with_command(command(&live, pos, bytes as u64), data).unwrap()
+            }
             Op::Read => Bio::read(pos, vec![0xa5; bytes]).unwrap(),
             Op::Write => Bio::write(pos, stamp::sectors(token, live.sector, live.count)).unwrap(),
             op => Bio::new(op, pos, bytes as u64),
@@ -112,6 +144,18 @@ impl Workload {
         bio.add_flags(live.flags);
         (bio, live)
     }
+}
+
+/// READ (10) or WRITE (10).
+fn command(live: &Live, pos: u64, len: u64) -> Command {
+    let (opcode, transfer, reach) = match live.op {
+        Op::Read => (0x28, Transfer::FromDevice, Reach::Reads { pos, len }),
+        _ => (0x2a, Transfer::ToDevice, Reach::Changes { pos, len }),
+    };
+    let ([a, b, c, d], [e, f]) = ((live.sector as u32).to_be_bytes(), (live.count as u16).to_be_bytes());
+    let command = Command::new(CommandSet::Scsi, &[opcode, 0, a, b, c, d, 0, e, f, 0]).unwrap();
+    let reach = if live.form == Form::Unknown { Reach::Everything } else { reach };
+    command.with_transfer(transfer).with_reach(reach)
 }
 
 impl Live {

@@ -40,6 +40,27 @@ const REACH: &[(&str, Reach)] = &[
             why: "what is stuck ends before the soak looks whether barriers do",
         },
     ),
+    (
+        "cache-command-keeps-pages",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/command_defects.rs",
+            why: "no plan of the soak has commands of programs; the lives of the cache have",
+        },
+    ),
+    (
+        "cache-command-passes-dirty",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/command_defects.rs",
+            why: "no plan of the soak has commands of programs; the lives of the cache have",
+        },
+    ),
+    (
+        "cache-command-unknown-sent",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/command_defects.rs",
+            why: "no plan of the soak has commands of programs; the lives of the cache have",
+        },
+    ),
     ("cache-flush-ignores-doubt", Reach::Within(3000)),
     ("cache-frames-stay-lost", Reach::Within(60)),
     ("cache-handle-kept", Reach::Within(5000)),
