@@ -98,6 +98,11 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
         && let Some(format) = identify::format(data)
     {
         hold(format.data.is_power_of_two(), || format!("{format:?}"))?;
+        let block = identify::block_len(data);
+        let whole = format.data + format.metadata;
+        hold(block == Some(if format.is_extended { whole } else { format.data }), || {
+            format!("{format:?}: {block:?}")
+        })?;
     }
     Ok(Verdict::Accepted)
 }

@@ -57,7 +57,9 @@ fn generate(rng: &mut Rng) -> Vec<u8> {
         }
         7 => {
             body[..4].copy_from_slice(&(len as u32 - 4).to_be_bytes());
-            body[11] = rng.below(4) as u8;
+            if let Some(ports) = body.get_mut(11) {
+                *ports = rng.below(4) as u8;
+            }
         }
         _ => body[4] = (len - 5) as u8,
     }
