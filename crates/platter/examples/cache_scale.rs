@@ -34,7 +34,7 @@ fn fua(dirty: u64) -> Result<f64> {
     let mut times = Vec::new();
     for at in 0..2_000u64 {
         let began = Instant::now();
-        device.write_at_with(&data[..PAGE as usize], far + at * PAGE, durable.clone())?;
+        device.write_at_with(&data[..PAGE as usize], far + at * PAGE, durable)?;
         times.push(began.elapsed().as_secs_f64() * 1e6);
     }
     times.sort_by(f64::total_cmp);
