@@ -14,7 +14,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod compare;
 mod passed;
+
+pub use compare::{CompareError, Compared, compare_and_write};
 
 pub use platter_scsi::{cdb, disk, effect, filter, host, layout, page, sense, structure, target, unit};
 
