@@ -103,8 +103,8 @@ struct State {
     given_up: bool,
     /// Counts the times at which the last path has failed.
     outages: u64,
-    /// When the target was asked last how its ports reach the unit; `None`: it does not tell.
-    asked: Option<Time>,
+    /// When the target was asked last how its ports reach the unit.
+    asked: Time,
 }
 
 struct Multipath {
@@ -116,6 +116,8 @@ struct Multipath {
     settled: Arc<Event>,
     notices: Notices,
     commands: CommandSets,
+    /// Whether the target tells how its ports reach the unit.
+    tells_access: bool,
     geometry: Geometry,
     identity: Identity,
     devices: Vec<Arc<dyn Backend>>,
@@ -155,7 +157,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
             (path.group, path.access) = (Some(group), access);
         }
     }
-    let tells = all.all().iter().any(|path| path.group.is_some());
+    let tells_access = all.all().iter().any(|path| path.group.is_some());
     let state = State {
         paths: all,
         settings,
@@ -163,7 +165,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         numbers: 0,
         given_up: false,
         outages: 0,
-        asked: tells.then(|| paths[0].now()),
+        asked: paths[0].now(),
     };
     let layer = Arc::new(Multipath {
         state: Mutex::new(state),
@@ -172,6 +174,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         notices: Notices::default(),
         below: below.clone(),
         commands,
+        tells_access,
         geometry,
         identity,
         devices: paths.clone(),
@@ -257,13 +260,15 @@ impl Multipath {
     /// Asks the target how its ports reach the unit, if it tells that and was not asked for a check interval. I/O has this
     /// done, so that an idle device does not wake.
     fn look_at_access(self: &Arc<Self>) {
-        let now = self.below.now();
-        let mut state = self.state();
-        let interval = state.settings.check_interval;
-        if state.asked.is_none_or(|asked| now.since(asked) < interval) {
+        if !self.tells_access {
             return;
         }
-        state.asked = Some(now);
+        let now = self.below.now();
+        let mut state = self.state();
+        if now.since(state.asked) < state.settings.check_interval {
+            return;
+        }
+        state.asked = now;
         drop(state);
         self.below.spawn(Arc::clone(self).ask_all_access());
     }
