@@ -19,7 +19,7 @@ fn open(size: &str) -> Result<f64> {
     Ok(took)
 }
 
-/// Microseconds of a write with FUA, the median of 2,000, beside so many dirty pages.
+/// Microseconds of a write with FUA, the median of 2,000, beside this number of dirty pages.
 fn fua(dirty: u64) -> Result<f64> {
     let spec = "cache(size=8G, background=100, dirty=100, expire=3600s, null(64G))";
     let device = platter::open(spec, Access::read_write())?;
@@ -72,7 +72,7 @@ fn counts(threads: u64) -> f64 {
     (EACH * threads) as f64 / began.elapsed().as_secs_f64()
 }
 
-/// MiB/s, in virtual time, of a stream of 64 KiB reads beside so many readers at random places.
+/// MiB/s, in virtual time, of a stream of 64 KiB reads beside this number of readers at random places.
 fn stream(readers: u64) -> Result<f64> {
     const LEN: u64 = 64 << 10;
     const WHOLE: u64 = 32 << 20;

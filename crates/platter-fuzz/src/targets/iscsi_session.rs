@@ -115,7 +115,7 @@ fn unit(rng: &mut Rng, number: &mut u32) -> Vec<u8> {
             header = header.with(at::TRANSFER_TAG, if goes_on { 1 } else { NO_TAG });
             let pairs = [("SendTargets", ""), ("SendTargets", "All"), ("X-a", "b")];
             let (key, value) = *rng.pick(&pairs);
-            // So many that the answer does not fit into a unit; the initiator asks for the rest of it without data.
+            // With 80 the answer does not fit into a unit; the initiator asks for the rest of it without data.
             let count = if goes_on { 0 } else { *rng.pick(&[1, 1, 2, 80]) };
             (0..count).for_each(|_| text::push(&mut data, key, value));
         }

@@ -12,8 +12,9 @@ mod life;
 mod logins;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
-// The rig is shared with other suites, which use more of it.
+mod part;
 mod pieces;
+// The rig is shared with other suites, which use more of it.
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;

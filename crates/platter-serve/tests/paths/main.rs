@@ -3,6 +3,8 @@
 #![cfg(all(feature = "daemon", feature = "iscsi"))]
 
 mod life;
+#[path = "../initiator/part.rs"]
+mod part;
 mod relay;
 
 use platter::raid::{self, Array};
