@@ -287,7 +287,8 @@ impl Multipath {
     async fn ask_access(&self, path: usize) {
         let group = self.state().paths.get(path).group;
         let Some(group) = group else { return };
-        let Some(access) = access::of_group(&self.below, path, group).await else { return };
+        let block = self.geometry.limits.logical_block;
+        let Some(access) = access::of_group(&self.below, path, group, block).await else { return };
         let mut state = self.state();
         if std::mem::replace(&mut state.paths.get(path).access, access) != access {
             let item = report::path(path, &state.paths.all()[path]);

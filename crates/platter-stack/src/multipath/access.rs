@@ -1,6 +1,6 @@
 //! Asymmetric access (ALUA; SPC-4, 5.15): what the target says of the ports by which the paths reach it.
 
-use super::identity::{IDENTIFICATION, ROOM, TRIES, ask, descriptors, question};
+use super::identity::{IDENTIFICATION, ROOM, TRIES, ask, descriptors, question, room};
 use crate::kit::{Below, Buffer};
 use platter_block::backend::Backend;
 use std::sync::Arc;
@@ -58,10 +58,10 @@ pub(super) fn of_path(path: &Arc<dyn Backend>) -> Option<(u16, Access)> {
 }
 
 /// Asks for the access of a group through a path. `None`: the path or the target does not tell.
-pub(super) async fn of_group(below: &Below, path: usize, group: u16) -> Option<Access> {
+pub(super) async fn of_group(below: &Below, path: usize, group: u16, block: u32) -> Option<Access> {
     for _ in 0..TRIES {
         let command = Arc::new(question(&GROUPS)?);
-        let answer = below.command(path, Arc::clone(&command), Buffer::new(ROOM)).await;
+        let answer = below.command(path, Arc::clone(&command), Buffer::new(room(block))).await;
         if command.outcome()?.is_good() {
             return find(answer.ok()?.bytes(), group);
         }

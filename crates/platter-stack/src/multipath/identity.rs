@@ -102,8 +102,7 @@ pub(super) fn ask(path: &Arc<dyn Backend>, cdb: &[u8]) -> Result<Option<Buffer>,
         return Ok(None);
     }
     let mut lane = path.open_lane(LaneUse::Synchronous).map_err(LayerError::Device)?;
-    // Whole blocks, as every device can transfer them.
-    let room = ROOM.next_multiple_of(path.geometry().limits.logical_block as usize);
+    let room = room(path.geometry().limits.logical_block);
     for _ in 0..TRIES {
         let Some(command) = question(cdb).map(Arc::new) else { break };
         let Ok(mut bio) = Bio::with_command(Arc::clone(&command), Buffer::new(room)) else { break };
@@ -126,6 +125,11 @@ pub(super) fn ask(path: &Arc<dyn Backend>, cdb: &[u8]) -> Result<Option<Buffer>,
 
 /// Room for the answer to a question.
 pub(super) const ROOM: usize = 4096;
+
+/// The same in whole blocks, as every device can transfer them.
+pub(super) fn room(block: u32) -> usize {
+    ROOM.next_multiple_of(block as usize)
+}
 
 /// How often a question is asked: each unit attention that the target has for the path takes one, since a program's command is
 /// not sent again for it.
