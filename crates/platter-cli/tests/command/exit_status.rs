@@ -114,6 +114,8 @@ fn benchmarks_tell_wrong_specs_from_devices_that_do_not_fit_them() {
         let fails = |status: i32, spec: &str| fails(status, &[bench, &["--on", spec]].concat());
         fails(2, "null(1T, depth=0)");
         fails(2, "nul(1T)");
+        fails(2, "scsi(ram(1M), access=standby)");
+        fails(2, "scsi(ram(1M), standby_at=1s)");
         fails(3, &on("@", &missing));
         fails(3, &on("sim(@.diskspecs)", &missing));
         // The rungs of `bench dm` take disks only.

@@ -135,7 +135,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     faults.standby = lasting(args, "standby_at", "active_after")?;
     if faults.standby.is_some() && options.target_port.is_none() {
         return Err(args
-            .unfit("standby_at", "standby is of a port of the target: give target_port too")
+            .reject("standby_at", "standby is of a port of the target: give target_port too")
             .into());
     }
     let members = args.devices();
@@ -168,7 +168,7 @@ fn lasting(args: &mut Args<'_>, at: &str, after: &str) -> Result<Option<(Time, O
 fn at_port(args: &mut Args<'_>, options: Options) -> Result<Options, SpecError> {
     let Some(number) = args.optional("target_port", Args::int)? else {
         if args.typed("access").is_some() {
-            return Err(args.unfit("access", "the access is of a port of the target: give target_port too"));
+            return Err(args.reject("access", "the access is of a port of the target: give target_port too"));
         }
         return Ok(options);
     };
