@@ -126,6 +126,7 @@ const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
+const ENOLINK: i32 = 67;
 const EBADMSG: i32 = 74;
 const EOPNOTSUPP: i32 = 95;
 const ETIMEDOUT: i32 = 110;
@@ -177,6 +178,12 @@ impl Fault {
     pub fn from_errno(errno: i32) -> Fault {
         let kind = KINDS.iter().find(|(known, _)| *known == errno).map_or(Kind::Io, |(_, kind)| *kind);
         Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
+    }
+
+    /// Whether the transport between the driver and the disk failed (ENOLINK, which the Linux block layer reports for
+    /// `BLK_STS_TRANSPORT`). Whether the operation was carried out is not known.
+    pub fn is_of_transport(&self) -> bool {
+        i32::from(self.errno) == ENOLINK
     }
 
     /// The errno to report to programs that use errno values.

@@ -2,13 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 #[derive(Default)]
 struct State {
     is_away: bool,
     is_over: bool,
-    streams: Vec<TcpStream>,
+    connections: Vec<Connection>,
     cuts: usize,
 }
 
@@ -30,15 +32,8 @@ impl Relay {
                 if state.is_over {
                     return;
                 }
-                if state.is_away {
-                    continue;
-                }
-                let (client, server) = (client.unwrap(), TcpStream::connect(server).unwrap());
-                [&client, &server].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
-                let copy = |stream: &TcpStream| stream.try_clone().unwrap();
-                state.streams.extend([&client, &server].map(copy));
-                for (from, to) in [(copy(&client), copy(&server)), (server, client)] {
-                    std::thread::spawn(move || relay(from, to));
+                if !state.is_away {
+                    state.connections.push(Connection::new(client.unwrap(), server));
                 }
             }
         });
@@ -49,10 +44,8 @@ impl Relay {
     pub(crate) fn leave(&self) {
         let mut state = self.state.lock().unwrap();
         state.is_away = true;
-        state.cuts += usize::from(!state.streams.is_empty());
-        for stream in state.streams.drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        state.cuts += usize::from(!state.connections.is_empty());
+        state.connections.drain(..).for_each(Connection::cut);
     }
 
     pub(crate) fn come_back(&self) {
@@ -74,14 +67,49 @@ impl Drop for Relay {
     }
 }
 
-fn relay(mut from: TcpStream, mut to: TcpStream) {
+struct Connection {
+    server: TcpStream,
+    is_cut: Arc<AtomicBool>,
+    answers: JoinHandle<()>,
+}
+
+impl Connection {
+    fn new(client: TcpStream, server: SocketAddr) -> Connection {
+        let server = TcpStream::connect(server).unwrap();
+        [&client, &server].into_iter().for_each(|stream| stream.set_nodelay(true).unwrap());
+        let copy = |stream: &TcpStream| stream.try_clone().unwrap();
+        let (mut asking, mut asked) = (copy(&client), copy(&server));
+        std::thread::spawn(move || {
+            relay(&mut asking, |bytes| asked.write_all(bytes).is_ok());
+            let _ = asked.shutdown(Shutdown::Write);
+        });
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let (mut answering, mut answered, cut) = (copy(&server), client, Arc::clone(&is_cut));
+        let answers = std::thread::spawn(move || {
+            relay(&mut answering, |bytes| {
+                let _ = cut.load(Ordering::SeqCst) || answered.write_all(bytes).is_ok();
+                true
+            });
+            let _ = answered.shutdown(Shutdown::Both);
+        });
+        Connection { server, is_cut, answers }
+    }
+
+    /// Ends it. The client sees that only when the server has ended what it had of this connection, so that the time a client
+    /// gives the server for that is long enough on a machine that is slow.
+    fn cut(self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        let _ = self.server.shutdown(Shutdown::Write);
+        self.answers.join().unwrap();
+    }
+}
+
+/// Passes on what comes until the stream ends or `take` refuses.
+fn relay(from: &mut TcpStream, mut take: impl FnMut(&[u8]) -> bool) {
     let mut bytes = [0; 16 << 10];
     while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if to.write_all(&bytes[..count]).is_err() {
+        if !take(&bytes[..count]) {
             break;
         }
-    }
-    for stream in [&from, &to] {
-        let _ = stream.shutdown(Shutdown::Both);
     }
 }

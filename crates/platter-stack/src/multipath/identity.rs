@@ -194,12 +194,14 @@ fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
 pub(super) fn is_of_path(fault: Fault) -> bool {
     use platter_block::fault::Kind;
     matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken)
+        || fault.is_of_transport()
 }
 
 /// Whether a queue refuses a flush because an earlier one did not reach the disk.
 pub(super) fn was_not_delivered(fault: Fault) -> bool {
     use platter_block::fault::Kind;
-    fault.kind == Kind::FlushFailed && Fault::from_errno(i32::from(fault.errno)).kind == Kind::Gone
+    let first = Fault::from_errno(i32::from(fault.errno));
+    fault.kind == Kind::FlushFailed && (first.kind == Kind::Gone || first.is_of_transport())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Failover, failback, and what happens while no path works.
 
 use crate::{SIZE, away, item, rig, text};
+use platter_block::backend::Backend;
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_block::fault::Kind;
 use platter_block::status::Value;
 use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
 use platter_disk::sync_io::{CommandData, IoOptions};
 use platter_scsi::disk::FaultPlan;
 use std::sync::Arc;
@@ -102,6 +104,25 @@ fn an_error_of_the_medium_is_not_one_of_a_path() {
     // One that only a path has is no error.
     rig.ports[0].set_faults(FaultPlan::default());
     (0..4).for_each(|_| rig.device.read_at(&mut [0; 512], 4096).unwrap());
+}
+
+/// What a path reports if its connection ended with the I/O on its way: whatever number of paths say so, it is not the disk's.
+#[test]
+fn a_transport_that_fails_is_no_error_of_the_disk() {
+    let rig = rig(&[]);
+    let failing = |path: &Arc<dyn Backend>| {
+        let params = [("errno", 67), ("times", 3)];
+        platter_stack::by_name("error").unwrap().make(&params, vec![Arc::clone(path)]).unwrap()
+    };
+    let paths: Vec<_> = rig.paths.iter().map(failing).collect();
+    let params = [("check_interval", 500)];
+    let device = Device::new(platter_stack::by_name("multipath").unwrap().make(&params, paths).unwrap());
+    device.write_at(&[3; 512], 0).unwrap();
+    device.flush().unwrap();
+    let mut data = [0; 512];
+    device.read_at(&mut data, 0).unwrap();
+    assert_eq!(data, [3; 512]);
+    assert!(text(&device, "path a").ends_with("times") && text(&device, "path b").ends_with("times"));
 }
 
 #[test]

@@ -26,6 +26,7 @@ const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
 const FAREWELL: Duration = Duration::from_secs(1);
 
 const GONE: i64 = -(libc::ENODEV as i64);
+const UNKNOWN: i64 = -(libc::ENOLINK as i64);
 const FAILED: i64 = -(libc::EIO as i64);
 const BUSY: i64 = -(libc::EAGAIN as i64);
 const UNSUPPORTED: i64 = -(libc::EOPNOTSUPP as i64);

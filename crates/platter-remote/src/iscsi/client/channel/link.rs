@@ -6,7 +6,7 @@
 //! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless the queue has given
 //! it up: other I/O may have taken its place since.
 
-use super::{Channel, FAILED, GONE, Link, PAUSES};
+use super::{Channel, FAILED, GONE, Link, PAUSES, UNKNOWN};
 use crate::iscsi::client::attempt::{Attempt, Ready};
 use crate::iscsi::client::discover::terms;
 use crate::iscsi::client::slots::State;
@@ -122,7 +122,7 @@ impl Channel {
         }
         if self.shared.options.connections == 1 {
             for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
-                self.finish(index, FAILED);
+                self.finish(index, UNKNOWN);
             }
             let why = self.shared.trouble();
             self.shared.report(&format!("a write that was not answered may have been carried out ({why})"));
@@ -225,7 +225,7 @@ impl Channel {
                 // The queue knows that it is in doubt, and for how long: for ever.
                 continue;
             }
-            self.finish(index, if slot.state == State::Staged { GONE } else { FAILED });
+            self.finish(index, if slot.state == State::Staged { GONE } else { UNKNOWN });
         }
         if !self.ready.is_empty() {
             self.announce();

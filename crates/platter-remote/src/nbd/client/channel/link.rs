@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 const ATTEMPTS: u8 = 4;
 
 const GONE: i64 = -(libc::ENODEV as i64);
+const UNKNOWN: i64 = -(libc::ENOLINK as i64);
 const FAILED: i64 = -(libc::EIO as i64);
 
 impl Channel {
@@ -284,7 +285,7 @@ impl Channel {
                 // The queue knows that it is in doubt, and for how long: for ever.
                 continue;
             }
-            let result = if state == State::Staged { GONE } else { FAILED };
+            let result = if state == State::Staged { GONE } else { UNKNOWN };
             self.finish(index, result);
         }
         if !self.ready.is_empty() {
