@@ -61,6 +61,10 @@ defects! {
     CacheReadaheadCountsAllIo "cache-readahead-counts-all-io" "a cache reads nothing ahead while many reads of any kind are under way"
     /// A page that was read into a cache on demand may be evicted before its reader gets it.
     CacheReadersLosePages "cache-readers-lose-pages" "a cache evicts a page before the reader that asked for it gets it"
+    /// A cache that becomes smaller moves pages to other frames without their data.
+    CacheResizeForgetsData "cache-resize-forgets-data" "a cache that becomes smaller moves pages without their data"
+    /// A cache that becomes smaller takes pages that it moves for clean ones.
+    CacheResizeForgetsDirty "cache-resize-forgets-dirty" "a cache that becomes smaller takes pages that it moves for clean ones"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
     /// The order in which requests of clients start does not follow their weights.

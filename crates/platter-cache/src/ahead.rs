@@ -31,17 +31,25 @@ pub(super) struct Ahead {
     pub(super) ready: AtomicU32,
     /// Frames to populate ahead of use; 0: none.
     pub(super) most: u32,
+    /// Frames that the cache may use.
+    limit: AtomicU32,
     /// The thread has been told.
     pub(super) is_told: AtomicBool,
 }
 
 impl Ahead {
-    /// Of a cache of `count` frames.
-    pub(super) fn new(count: u32, prefault: Prefault) -> Ahead {
+    /// Of a cache of at most `count` frames, which uses the first `used` at first.
+    pub(super) fn new(count: u32, used: u32, prefault: Prefault) -> Ahead {
         let is_on = prefault == Prefault::Ahead && count >= FEWEST;
         let most = if is_on { MOST.min(count / 4 / PIECE * PIECE) } else { 0 };
-        let ready = if prefault == Prefault::Open { count } else { 0 };
-        Ahead { most, ready: AtomicU32::new(ready), ..Ahead::default() }
+        let ready = if prefault == Prefault::Open { used } else { 0 };
+        Ahead { most, ready: AtomicU32::new(ready), limit: AtomicU32::new(used), ..Ahead::default() }
+    }
+
+    /// The cache may use the first `limit` frames from now on. The memory of those behind is gone.
+    pub(super) fn set_limit(&self, limit: u32) {
+        self.limit.store(limit, Ordering::Relaxed);
+        self.ready.fetch_min(limit / PIECE * PIECE, Ordering::Relaxed);
     }
 
     /// The first `used` frames are or were in use.
@@ -53,6 +61,7 @@ impl Ahead {
     pub(super) fn next(&self, count: u32, most: u32) -> Option<u32> {
         let (used, ready) = (self.used.load(Ordering::Relaxed), self.ready.load(Ordering::Relaxed));
         let next = ready.max(used / PIECE * PIECE);
+        let count = count.min(self.limit.load(Ordering::Relaxed));
         (used > 0 && next < count && next < used.saturating_add(most)).then_some(next)
     }
 

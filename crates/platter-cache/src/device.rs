@@ -6,12 +6,13 @@ use super::engine::{Ask, Engine};
 use super::handles::Handles;
 use super::lane::Tasks;
 use super::pages::PageTable;
+use super::pressure::{self, Watched};
 use super::shared::Shared;
 use super::task::Own;
-use super::tuning::{self, Tuning};
+use super::tuning::Tuning;
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
-use crate::sync::Mutex;
+use crate::sync::{AtomicU64, Mutex};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
 use platter_block::bio::{Context, IoPrio, Op};
@@ -35,23 +36,28 @@ use std::sync::{Arc, Weak};
 /// cheaper.
 const UNKNOWN_OPTIMUM: u64 = 1 << 20;
 
-/// A device with a page cache over it.
-pub(super) struct Cache(Arc<Shared>);
+/// A device with a page cache over it, which may be watched for memory pressure.
+pub(super) struct Cache {
+    // Dropped first: the thread that watches does not drop the state.
+    _watched: Option<Watched>,
+    shared: Arc<Shared>,
+}
 
 impl Cache {
     pub(super) fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Cache, LayerError> {
         let geometry = below.geometry();
         let wrong = |message: String| LayerError::Param(ParamError(message));
         settings.check(&below.name(), &geometry).map_err(wrong)?;
-        let count = (settings.size / PAGE) as u32;
-        let rules = tuning::rules(settings, count);
+        let (most, count) = ((settings.most() / PAGE) as u32, (settings.size / PAGE) as u32);
+        let tuning = Tuning::new(settings);
+        let rules = tuning.tuned().rules;
         // The time of a simulated device does not pass while a thread works.
         let prefault = match (settings.prefault, below.clock()) {
             (Prefault::Ahead, Some(_)) => Prefault::Off,
             (prefault, _) => prefault,
         };
-        let pages = PageTable::new(count, geometry.size, rules, prefault)
-            .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.size)))?;
+        let pages = PageTable::new((most, count), geometry.size, rules, prefault)
+            .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
         let optimal = match geometry.limits.optimal_io {
             0 => UNKNOWN_OPTIMUM,
             bytes => u64::from(bytes),
@@ -82,10 +88,12 @@ impl Cache {
         // A power cut loses dirty pages that no flush has covered.
         let write_cache = geometry.features.write_cache || settings.write == Write::Back;
         let features = geometry.features.with_write_cache(write_cache).with_fua(true);
-        Ok(Cache(Arc::new(Shared {
+        let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
-            tuning: Mutex::new(Tuning::new(settings)),
+            tuning: Mutex::new(tuning),
+            squeezes: AtomicU64::new(0),
             frames,
+            populates: prefault == Prefault::Open,
             late,
             gate: Arc::default(),
             geometry: geometry.with_limits(limits).with_features(features),
@@ -101,7 +109,19 @@ impl Cache {
             broken: AtomicBool::new(false),
             reports: Reports::on(std::slice::from_ref(&below)),
             below,
-        })))
+        });
+        Cache::watched(shared, settings.min_size).map_err(wrong)
+    }
+
+    /// The device, watched for memory pressure if it has a least size.
+    fn watched(shared: Arc<Shared>, min_size: u64) -> Result<Cache, String> {
+        if min_size == 0 || shared.simulated {
+            return Ok(Cache { _watched: None, shared });
+        }
+        match pressure::watch(&shared) {
+            Ok(watched) => Ok(Cache { _watched: Some(watched), shared }),
+            Err(why) => Err(format!("cache min_size={min_size}: {why}")),
+        }
     }
 
     /// Starts reading a range that will be needed.
@@ -116,7 +136,7 @@ impl Cache {
             deadline: None,
         };
         // At most half of the cache; otherwise the end of the range would evict its beginning.
-        let most = u64::from(engine.pages.store.count() / 2);
+        let most = u64::from(engine.pages.most() / 2);
         let first = pos / PAGE;
         let end = pos.saturating_add(len).div_ceil(PAGE).min(engine.pages.end()).min(first + most);
         engine.jobs.prefetch(&ask, first..end, None);
@@ -130,23 +150,23 @@ impl Cache {
 
 impl LimitSource for Cache {
     fn limits_at(&self, _pos: u64) -> (Limits, u64) {
-        (self.0.geometry.limits, u64::MAX)
+        (self.shared.geometry.limits, u64::MAX)
     }
 }
 
 impl Backend for Cache {
     fn name(&self) -> Arc<str> {
-        Arc::from(format!("cache({})", self.0.below.name()))
+        Arc::from(format!("cache({})", self.shared.below.name()))
     }
 
     fn geometry(&self) -> Geometry {
-        self.0.geometry
+        self.shared.geometry
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        let own = self.0.below.open_lane(lane_use)?;
-        let device = (self.0.geometry, &self.0.gate);
-        match HostLane::new(&self.0, own, device, lane_use, Tasks::default()) {
+        let own = self.shared.below.open_lane(lane_use)?;
+        let device = (self.shared.geometry, &self.shared.gate);
+        match HostLane::new(&self.shared, own, device, lane_use, Tasks::default()) {
             Ok(lane) => Ok(Box::new(lane)),
             Err(fault) => Err(self.error(fault, Op::Read)),
         }
@@ -160,39 +180,42 @@ impl Backend for Cache {
         let fault = |fault| self.error(fault, Op::Read);
         // Asked before the device below: a page that becomes clean in between has reached it by then.
         let (first, end) = (pos / PAGE, (pos + len).div_ceil(PAGE));
-        let dirty = self.0.engine().map_err(fault)?.pages.dirty.extents.next(first, end);
+        let dirty = self.shared.engine().map_err(fault)?.pages.dirty.extents.next(first, end);
         match dirty {
             Some(page) if page == first => Ok(Extent::data(pos, ((page + 1) * PAGE - pos).min(len))),
-            Some(page) => self.0.below.allocation(pos, page * PAGE - pos),
-            None => self.0.below.allocation(pos, len),
+            Some(page) => self.shared.below.allocation(pos, page * PAGE - pos),
+            None => self.shared.below.allocation(pos, len),
         }
     }
 
     fn holds_unflushed(&self) -> bool {
-        !self.0.through || self.0.below.holds_unflushed()
+        !self.shared.through || self.shared.below.holds_unflushed()
     }
 
     fn below(&self) -> Vec<Arc<dyn Backend>> {
-        vec![Arc::clone(&self.0.below)]
+        vec![Arc::clone(&self.shared.below)]
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>) {
-        self.0.reports.watch(watcher);
+        self.shared.reports.watch(watcher);
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
         // The layer gives up its own barriers at the same faults as the disks below.
-        let own =
-            self.0.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
-        let refused = || self.0.engine().ok()?.jobs.answers.refused.take();
+        let own = self
+            .shared
+            .gate
+            .blame()
+            .filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        let refused = || self.shared.engine().ok()?.jobs.answers.refused.take();
         let own = own.or_else(|| if fault == answers::DIRTY { refused() } else { None });
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
     }
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![("layer", "cache".to_string())];
-        facts.extend(self.0.status().iter().map(Item::fact));
-        facts.extend(self.0.below.facts());
+        facts.extend(self.shared.status().iter().map(Item::fact));
+        facts.extend(self.shared.below.facts());
         facts
     }
 
@@ -201,7 +224,7 @@ impl Backend for Cache {
     }
 
     fn managed(&self) -> Option<&dyn Managed> {
-        Some(&*self.0)
+        Some(&*self.shared)
     }
 
     fn worker(&self) -> Option<&dyn Worker> {
@@ -211,24 +234,24 @@ impl Backend for Cache {
 
 impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
-        if let Ok(mut engine) = self.0.engine() {
+        if let Ok(mut engine) = self.shared.engine() {
             engine.handles.open(id);
         }
-        self.0.below.handle_opened(id);
+        self.shared.below.handle_opened(id);
     }
 
     fn handle_closed(&self, id: HandleId) {
-        if let Ok(mut engine) = self.0.engine()
+        if let Ok(mut engine) = self.shared.engine()
             && let Some((place, waiters)) = engine.handles.close(id)
         {
             engine.jobs.forget_handle(place);
             waiters.into_iter().for_each(|lane| engine.lanes.kick(lane));
         }
-        self.0.below.handle_closed(id);
+        self.shared.below.handle_closed(id);
     }
 
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
-        let mut engine = self.0.engine().map_err(|fault| self.error(fault, Op::Read))?;
+        let mut engine = self.shared.engine().map_err(|fault| self.error(fault, Op::Read))?;
         match hint {
             Hint::WillNeed => Cache::prefetch(&mut engine, id, pos, len),
             Hint::DontNeed => engine.dont_need(pos, len),
@@ -244,33 +267,35 @@ impl Cached for Cache {
             }
         }
         // The first piece is read at once, the rest by the next run of the cache.
-        let now = self.0.below.now();
+        let now = self.shared.below.now();
         engine.enter();
         engine.run_jobs();
         engine.submit_shared(now);
         engine.run(now);
-        self.0.leave(now, &mut engine);
+        self.shared.leave(now, &mut engine);
         Ok(())
     }
 
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
-        self.0.engine().ok()?.handles.counters(id)
+        self.shared.engine().ok()?.handles.counters(id)
     }
 
     fn cache_counters(&self) -> Option<HandleCounters> {
         // Reads without the lock are not counted for any handle.
-        let mut sum = self.0.engine().ok()?.handles.sum();
-        sum.hits += self.0.frames.hits.sum();
+        let mut sum = self.shared.engine().ok()?.handles.sum();
+        sum.hits += self.shared.frames.hits.sum();
         Some(sum)
     }
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {
-        self.0.answers.then(|| Arc::new(super::resident::InMemory::new(&self.0)) as Arc<dyn Resident>)
+        self.shared
+            .answers
+            .then(|| Arc::new(super::resident::InMemory::new(&self.shared)) as Arc<dyn Resident>)
     }
 }
 
 impl Worker for Cache {
     fn keep(&self, keeper: Arc<dyn Bell>) {
-        self.0.board.keep(std::slice::from_ref(&self.0.below), keeper);
+        self.shared.board.keep(std::slice::from_ref(&self.shared.below), keeper);
     }
 }

@@ -180,9 +180,7 @@ impl Engine {
 
     /// Counts the costs of an eviction.
     pub(super) fn note(&mut self, evicted: Evicted) {
-        if let Some(handle) = evicted.unused_by {
-            self.handles.count(handle, |counters| counters.pages_evicted_unused += 1);
-        }
+        note(&mut self.handles, evicted);
     }
 
     /// Stages a bio of the cache for the device: on the current caller's lane if `own`, else on the shared
@@ -451,7 +449,15 @@ impl Engine {
         let runs = self.shared_out > 0 || !self.away.is_empty();
         let lane = if runs { self.lane.next_wakeup() } else { None };
         let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
-        lane.into_iter().chain(self.pages.dirty.wakeup(now)).chain(self.holds.wakeup()).chain(lines).min()
+        let own = self.pages.dirty.wakeup(now).into_iter().chain(self.pages.next_shrink(now));
+        lane.into_iter().chain(own).chain(self.holds.wakeup()).chain(lines).min()
+    }
+}
+
+/// Counts the costs of an eviction.
+pub(super) fn note(handles: &mut Handles, evicted: Evicted) {
+    if let Some(handle) = evicted.unused_by {
+        handles.count(handle, |counters| counters.pages_evicted_unused += 1);
     }
 }
 
@@ -475,9 +481,10 @@ impl Turns for Engine {
         let is_out = self.shared_out > 0 || !self.away.is_empty();
         // Reads that no task waits for are collected by the next lane that is run. Dirty pages, and jobs done
         // in pieces, need a thread that comes back at a certain time.
-        let thread = match (self.jobs.is_empty(), self.pages.dirty.count) {
-            (true, 0) => None,
-            (true, _) => Some(due.unwrap_or(Time(u64::MAX))),
+        let some = self.pages.dirty.count > 0 || self.pages.next_shrink(now).is_some();
+        let thread = match (self.jobs.is_empty(), some) {
+            (true, false) => None,
+            (true, true) => Some(due.unwrap_or(Time(u64::MAX))),
             (false, _) => Some(now),
         };
         Outlook { due, is_out, has_work: is_out || due.is_some(), thread }

@@ -21,6 +21,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+mod lent;
+
+pub(super) use lent::{Held, Lent, Loan};
+
 /// Bytes of a frame.
 pub(super) const FRAME: usize = PAGE as usize;
 
@@ -81,11 +85,13 @@ fn heads_of(count: usize) -> usize {
 
 impl Frames {
     /// Allocates `count` frames. Fails with the number of bytes that could not be allocated.
-    fn new(count: u32, prefault: Prefault) -> Result<Frames, usize> {
+    /// Populates the first `used` if `prefault` asks for that.
+    fn new(count: u32, used: u32, prefault: Prefault) -> Result<Frames, usize> {
         let bytes = (count as usize).saturating_mul(FRAME);
         let mut memory = Mapping::new(bytes).ok_or(bytes)?;
         if prefault == Prefault::Open {
-            memory.populate_all().map_err(|_| bytes)?;
+            let first = used as usize * FRAME;
+            memory.populate_first(first).map_err(|_| first)?;
         }
         let overhead = Frames::overhead(count as usize);
         Ok(Frames {
@@ -93,7 +99,7 @@ impl Frames {
             frames: Table::new(count as usize).ok_or(overhead)?,
             uses: Table::new(count as usize).ok_or(overhead)?,
             heads: Table::new(heads_of(count as usize)).ok_or(overhead)?,
-            ahead: Ahead::new(count, prefault),
+            ahead: Ahead::new(count, used, prefault),
             tick: AtomicU8::new(0),
             hits: Tally::default(),
             copying: AtomicU32::new(0),
@@ -112,6 +118,17 @@ impl Frames {
     /// There is not enough memory, or the kernel cannot do this.
     pub(super) fn populate(&self, frames: Range<u32>) -> Result<(), rustix::io::Errno> {
         self.memory.populate(frames.start as usize * FRAME..frames.end as usize * FRAME)
+    }
+
+    /// Gives the memory of frames back to the system. They have no page, and none until this has returned. Their contents are
+    /// lost, and new memory comes on their next use.
+    pub(super) fn give_to_system(&self, frames: Range<u32>) {
+        let all = &self.frames[frames.start as usize..frames.end as usize];
+        assert!(
+            all.iter().all(|frame| frame.word() == 0),
+            "the memory of a frame in use was to be given back"
+        );
+        self.memory.give_back(frames.start as usize * FRAME..frames.end as usize * FRAME);
     }
 
     /// This module's share of the bytes of metadata that the cache keeps for `count` pages.
@@ -297,30 +314,6 @@ impl Frames {
     }
 }
 
-/// A frame that the store holds: it is neither evicted nor changed until it is released. A leaked hold costs
-/// the frame.
-#[derive(Debug)]
-pub(super) struct Held(u32);
-
-impl Held {
-    pub(super) fn frame(&self) -> u32 {
-        self.0
-    }
-}
-
-/// The share that the bios of one I/O have in the frames. When no bio has a share any more, the driver has
-/// returned all memory, whatever it reported before.
-pub(super) struct Lent {
-    _frames: Arc<Frames>,
-}
-
-impl Lent {
-    /// A share for a new I/O.
-    pub(super) fn of(frames: &Arc<Frames>) -> Arc<Lent> {
-        Arc::new(Lent { _frames: Arc::clone(frames) })
-    }
-}
-
 /// Keeps the frames alive for a bio over them.
 struct Lease {
     _lent: Arc<Lent>,
@@ -342,34 +335,16 @@ unsafe impl IoBuf for Lease {
 // SAFETY: as above; frames are valid for writes, and any byte is a valid value.
 unsafe impl platter_block::buf::IoBufMut for Lease {}
 
-/// The use of lent frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Loan {
-    /// The device writes to them.
-    Fill,
-    /// The device reads from them.
-    WriteBack,
-}
-
-impl Loan {
-    fn bit(self) -> u32 {
-        match self {
-            Loan::Fill => FILLING,
-            Loan::WriteBack => WRITING,
-        }
-    }
-}
-
 /// The only type that changes frames and their index; each [`Frames`] has one.
 pub(super) struct Store(Arc<Frames>);
 
 impl Store {
-    /// Allocates the frames of a cache of `count` pages.
+    /// Allocates the frames of a cache of at most `count` pages, which uses the first `used` at first.
     ///
     /// # Errors
     /// The number of bytes that could not be allocated.
-    pub(super) fn new(count: u32, prefault: Prefault) -> Result<Store, usize> {
-        Ok(Store(Arc::new(Frames::new(count, prefault)?)))
+    pub(super) fn new(count: u32, used: u32, prefault: Prefault) -> Result<Store, usize> {
+        Ok(Store(Arc::new(Frames::new(count, used, prefault)?)))
     }
 
     /// The part that readers use.
@@ -444,6 +419,17 @@ impl Store {
             uses.store(before - 1, Ordering::Relaxed);
         }
         count as u8
+    }
+
+    /// Gives a frame the use count of another one.
+    pub(super) fn copy_uses(&mut self, from: u32, to: u32) {
+        let uses = self.0.uses[from as usize].load(Ordering::Relaxed);
+        self.0.uses[to as usize].store(uses, Ordering::Relaxed);
+    }
+
+    /// Whether a device has the frame's memory, or a lane copies into it.
+    pub(super) fn is_lent(&self, frame: u32) -> bool {
+        self.frame(frame).word() & (FILLING | WRITING) != 0
     }
 
     /// Resets the use count of a frame.
@@ -575,7 +561,7 @@ mod tests {
 
     #[test]
     fn pins_end_before_their_count_runs_over() {
-        let mut store = Store::new(16, Prefault::Off).unwrap();
+        let mut store = Store::new(16, 16, Prefault::Off).unwrap();
         store.insert(0, 5);
         store.open(0);
         // As if a program leaked its references.

@@ -13,6 +13,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BARRIER;
 use platter_stack::kit::{Host, LaneBase, LaneTasks, Turns};
+use std::ops::Range;
 
 #[derive(Default)]
 pub(super) struct Tasks {
@@ -24,6 +25,8 @@ pub(super) struct Tasks {
     /// The first deadline of a task, or an earlier time.
     deadline: Option<Time>,
     spare: Vec<Spare>,
+    /// Frames whose memory is to be given back to the system.
+    gone: Option<Range<u32>>,
 }
 
 impl Tasks {
@@ -128,6 +131,7 @@ impl LaneTasks for Tasks {
         let to_own = engine.submit(now, base.own.as_mut());
         base.own_out += to_own;
         engine.run(now);
+        self.gone = self.gone.take().or_else(|| engine.pages.take_gone());
         engine.totals.turns += 1;
         engine.totals.vain += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
@@ -142,6 +146,10 @@ impl LaneTasks for Tasks {
         let frames = &base.host.frames;
         if frames.ahead.is_short(frames.count()) {
             populate::ask(frames);
+        }
+        if let Some(gone) = self.gone.take() {
+            frames.give_to_system(gone);
+            base.host.gave();
         }
         for task in &mut self.tasks {
             // The next turn, which follows at once, marks the pages as written.

@@ -44,6 +44,7 @@ mod memory;
 mod pages;
 mod places;
 mod populate;
+mod pressure;
 mod ranges;
 mod read;
 pub mod readahead;
@@ -126,6 +127,20 @@ pub const TYPE: LayerType = LayerType {
             1,
             "memory for pages is populated on first use, ahead of use in the background, or at opening",
         ),
+        Param::number(
+            "max_size",
+            Unit::Bytes,
+            0,
+            (0, 1 << 43),
+            "most that size can be set to while the cache is open; 0: as it is at opening",
+        ),
+        Param::number(
+            "min_size",
+            Unit::Bytes,
+            0,
+            (0, 1 << 43),
+            "under memory pressure the cache gives memory back down to this; 0: pressure is not watched",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -142,7 +157,7 @@ pub const TYPE: LayerType = LayerType {
                     let what = format!("there is no readahead policy number {}", number(1));
                     LayerError::Param(ParamError(what))
                 })?,
-                values: values.get(11..).unwrap_or_default().to_vec(),
+                values: values.get(13..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },
                 background: number(4) as u32,
@@ -156,6 +171,8 @@ pub const TYPE: LayerType = LayerType {
                     1 => Prefault::Ahead,
                     _ => Prefault::Open,
                 },
+                max_size: number(11),
+                min_size: number(12),
             },
         )
     },
@@ -199,6 +216,11 @@ pub struct Settings {
     pub gather: u32,
     /// When the memory for pages is populated. A cache over a simulated device does not populate it ahead.
     pub prefault: Prefault,
+    /// Most bytes that `size` can be set to while the cache is open, or 0: it can only become smaller and as it was.
+    pub max_size: u64,
+    /// Under memory pressure the cache gives memory back until it has this many bytes. 0: pressure is not watched. A cache over
+    /// a simulated device does not watch it.
+    pub min_size: u64,
 }
 
 impl Default for Settings {
@@ -216,6 +238,8 @@ impl Default for Settings {
             congestion: 112,
             gather: 1024,
             prefault: Prefault::Ahead,
+            max_size: 0,
+            min_size: 0,
         }
     }
 }
@@ -224,9 +248,19 @@ impl Default for Settings {
 const MIN_PAGES: u64 = 16;
 
 impl Settings {
+    /// Fewest bytes for pages: two windows of readahead.
+    fn least(&self) -> u64 {
+        self.window.saturating_mul(2).max(MIN_PAGES * PAGE)
+    }
+
+    /// Most bytes for pages.
+    fn most(&self) -> u64 {
+        self.size.max(self.max_size)
+    }
+
     fn check(&self, device: &str, geometry: &Geometry) -> Result<(), String> {
         let refuse = |what: String| Err(format!("cache over {device}: {what}"));
-        let least = self.window.saturating_mul(2).max(MIN_PAGES * PAGE);
+        let least = self.least();
         if self.size < least {
             let window = self.window;
             return refuse(format!(
@@ -236,6 +270,17 @@ impl Settings {
         }
         if !self.size.is_multiple_of(PAGE) || self.size / PAGE > u64::from(u32::MAX / 2) {
             return refuse(format!("size={} is out of range: multiples of {PAGE} up to 8T", self.size));
+        }
+        let (size, max, min) = (self.size, self.max_size, self.min_size);
+        if max != 0 && (max < size || !max.is_multiple_of(PAGE) || max / PAGE > u64::from(u32::MAX / 2)) {
+            return refuse(format!(
+                "max_size={max} is out of range: multiples of {PAGE} from size={size} to 8T"
+            ));
+        }
+        if min != 0 && (min < least || min > size || !min.is_multiple_of(PAGE)) {
+            return refuse(format!(
+                "min_size={min} is out of range: multiples of {PAGE} from {least} to size={size}"
+            ));
         }
         if !self.window.is_multiple_of(PAGE) {
             return refuse(format!("window={} is out of range: multiples of {PAGE}", self.window));

@@ -66,21 +66,31 @@ impl Mapping {
         unsafe { madvise(from.cast(), end - first, Advice::LinuxPopulateWrite) }
     }
 
-    /// Has the system give all memory now.
+    /// Gives the memory of a range of bytes back to the system, in whole small pages. The bytes are zero afterwards.
+    pub(super) fn give_back(&self, range: Range<usize>) {
+        let end = range.end.min(self.bytes) / SMALL_PAGE * SMALL_PAGE;
+        let first = range.start.next_multiple_of(SMALL_PAGE).min(end);
+        let from = self.start.as_ptr().wrapping_add(first);
+        // SAFETY: lies in the mapping, which is private and anonymous: what is read there next is zero. That nothing needs
+        // the contents is up to the owner, and no reference is made to them here. A system that refuses keeps them.
+        let _ = unsafe { madvise(from.cast(), end - first, Advice::LinuxDontNeed) };
+    }
+
+    /// Has the system give the memory of the first bytes now.
     ///
     /// # Errors
     /// There is not enough memory.
-    pub(super) fn populate_all(&mut self) -> Result<(), Errno> {
-        match self.populate(0..self.bytes) {
-            Err(Errno::INVAL) => self.touch_all(),
+    pub(super) fn populate_first(&mut self, bytes: usize) -> Result<(), Errno> {
+        match self.populate(0..bytes) {
+            Err(Errno::INVAL) => self.touch(bytes),
             result => result?,
         }
         Ok(())
     }
 
-    /// Writes to each page.
-    fn touch_all(&mut self) {
-        for at in (0..self.bytes).step_by(SMALL_PAGE) {
+    /// Writes to each page of the first bytes.
+    fn touch(&mut self, bytes: usize) {
+        for at in (0..bytes.min(self.bytes)).step_by(SMALL_PAGE) {
             // SAFETY: lies in the mapping, which only the caller accesses, as `&mut` shows; it is zero before, too.
             unsafe { self.start.as_ptr().add(at).write_volatile(0) };
         }
@@ -228,9 +238,26 @@ mod tests {
         assert_eq!(unsafe { mapping.start().as_ptr().add(LARGE_PAGE).read() }, 9);
         // A range behind the end is cut.
         let _ = mapping.populate(15 * LARGE_PAGE..99 * LARGE_PAGE);
-        mapping.touch_all();
+        mapping.touch(16 * LARGE_PAGE);
         assert_eq!(resident(&mapping), 16 * LARGE_PAGE);
-        assert_eq!(mapping.populate_all(), Ok(()));
+        assert_eq!(mapping.populate_first(16 * LARGE_PAGE), Ok(()));
+    }
+
+    #[test]
+    fn memory_that_was_given_back_is_zero_and_the_rest_stays() {
+        let mut mapping = Mapping::new(8 * LARGE_PAGE).unwrap();
+        mapping.touch(8 * LARGE_PAGE);
+        let at = |page: usize| mapping.start().as_ptr().wrapping_add(page * SMALL_PAGE);
+        // SAFETY: in the mapping, which is the test's own.
+        (0..4096).for_each(|page| unsafe { at(page).write(page as u8 | 1) });
+        // A range that is not of whole pages: those that it has a part of stay.
+        mapping.give_back(LARGE_PAGE - 1..3 * LARGE_PAGE + 1);
+        assert_eq!(resident(&mapping), 6 * LARGE_PAGE);
+        for page in 0..4096 {
+            let expected = if (512..3 * 512).contains(&page) { 0 } else { page as u8 | 1 };
+            // SAFETY: as above.
+            assert_eq!(unsafe { at(page).read() }, expected, "page {page}");
+        }
     }
 
     #[test]

@@ -15,11 +15,13 @@ use crate::readahead::PAGE;
 use platter_block::time::Time;
 use std::collections::VecDeque;
 
+mod free;
+mod resize;
+
+use resize::Sizing;
+
 /// Attempts to find a frame for a page before the task has to wait for one.
 pub(super) const TRIES: u32 = 4;
-
-/// Frames checked in one search whose old versions programs have held by reference.
-const PINNED_LOOKS: usize = 16;
 
 /// In the index.
 pub(super) const CURRENT: u8 = 1;
@@ -90,7 +92,7 @@ pub(super) struct PageTable {
     pub(super) store: Store,
     /// Of the frames that are or were in use, which are the first ones: it grows with use, in memory that it has.
     infos: Vec<FrameInfo>,
-    /// The first frame that has become free; the `older` of each is the next.
+    /// The first frame that has become free; the `older` of each is the next, the `newer` the one before.
     free: u32,
     free_count: u32,
     /// Old versions that are clean but pinned, least recently checked first.
@@ -106,15 +108,16 @@ pub(super) struct PageTable {
     /// Insertions until the next tick of the use counts.
     until_tick: u32,
     pub(super) evictions: u64,
+    pub(super) sizing: Sizing,
 }
 
 impl PageTable {
-    /// Allocates a table of `count` frames for a device of `size` bytes.
+    /// Allocates a table of at most `count` frames, which uses the first `used` at first, for a device of `size` bytes.
     ///
     /// # Errors
     /// The number of bytes that could not be allocated.
     pub(super) fn new(
-        count: u32,
+        (count, used): (u32, u32),
         size: u64,
         rules: WriteBack,
         prefault: Prefault,
@@ -125,7 +128,7 @@ impl PageTable {
         let mut infos = Vec::new();
         infos.try_reserve_exact(count as usize).map_err(|_| overhead)?;
         Ok(PageTable {
-            store: Store::new(count, prefault)?,
+            store: Store::new(count, used, prefault)?,
             infos,
             free: NONE,
             free_count: 0,
@@ -138,6 +141,7 @@ impl PageTable {
             size,
             until_tick: 0,
             evictions: 0,
+            sizing: Sizing::new(used),
         })
     }
 
@@ -193,45 +197,11 @@ impl PageTable {
         self.replacement.insert(frame, page);
         if self.until_tick == 0 {
             // Uses count once within the time in which a sixty-fourth of all pages come in.
-            self.until_tick = (self.store.count() / 64).max(1);
+            self.until_tick = (self.most() / 64).max(1);
             self.store.tick();
         }
         self.until_tick -= 1;
         Some(frame)
-    }
-
-    fn take_frame(&mut self, evicted: &mut Evicted) -> Option<u32> {
-        if self.free != NONE {
-            let frame = self.free;
-            self.free = std::mem::replace(&mut self.info_mut(frame).older, NONE);
-            self.free_count -= 1;
-            return Some(frame);
-        }
-        if self.used() < self.store.count() {
-            self.infos.push(EMPTY);
-            self.store.frames().ahead.use_first(self.used());
-            return Some(self.used() - 1);
-        }
-        for _ in 0..self.pinned.len().min(PINNED_LOOKS) {
-            let Some(frame) = self.pinned.pop_front() else { break };
-            if !self.store.is_pinned(frame) {
-                return Some(frame);
-            }
-            self.pinned.push_back(frame);
-        }
-        // Frames that cannot be evicted now are put aside when found, so that the next try gets further.
-        (0..TRIES).find_map(|_| self.evict(evicted))
-    }
-
-    /// Frames that have become available since the last call, and empty ones.
-    pub(super) fn take_freed(&mut self) -> u32 {
-        let empty = self.free_count + self.store.count() - self.used();
-        std::mem::take(&mut self.freed).max(empty)
-    }
-
-    /// Number of frames that are or were in use: the frames before this one.
-    pub(super) fn used(&self) -> u32 {
-        self.infos.len() as u32
     }
 
     fn evict(&mut self, evicted: &mut Evicted) -> Option<u32> {
@@ -326,22 +296,6 @@ impl PageTable {
         }
         let info = self.info_mut(old);
         (info.dirty, info.seq, info.older, info.newer) = (0, 0, NONE, NONE);
-    }
-
-    /// Frees a frame that is not in the index.
-    pub(super) fn release(&mut self, frame: u32) {
-        if self.store.is_pinned(frame) {
-            self.pinned.push_back(frame);
-        } else {
-            self.set_free(frame);
-        }
-    }
-
-    fn set_free(&mut self, frame: u32) {
-        self.infos[frame as usize] = FrameInfo { older: self.free, ..EMPTY };
-        self.free = frame;
-        self.free_count += 1;
-        self.freed += 1;
     }
 
     /// Marks blocks of a frame as written to. Returns whether the page was clean.

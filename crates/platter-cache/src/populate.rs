@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn frames_are_ready_before_they_are_used() {
         let count = 64 * PIECE;
-        let store = Store::new(count, Prefault::Ahead).unwrap();
+        let store = Store::new(count, count, Prefault::Ahead).unwrap();
         let frames = store.frames();
         // A cache that is not used takes no memory.
         assert!(!frames.ahead.is_short(count));
@@ -109,13 +109,14 @@ mod tests {
 
     #[test]
     fn several_caches_are_served_and_closed_ones_forgotten() {
-        let stores: Vec<Store> = (0..4).map(|_| Store::new(8 * PIECE, Prefault::Ahead).unwrap()).collect();
+        let stores: Vec<Store> =
+            (0..4).map(|_| Store::new(8 * PIECE, 8 * PIECE, Prefault::Ahead).unwrap()).collect();
         for store in &stores {
             store.frames().ahead.use_first(1);
             assert!(store.frames().ahead.is_short(8 * PIECE));
             ask(store.frames());
         }
-        let gone = Store::new(8 * PIECE, Prefault::Ahead).unwrap();
+        let gone = Store::new(8 * PIECE, 8 * PIECE, Prefault::Ahead).unwrap();
         gone.frames().ahead.use_first(1);
         ask(gone.frames());
         let weak = Arc::downgrade(gone.frames());
@@ -130,11 +131,11 @@ mod tests {
     #[test]
     fn small_caches_and_those_without_prefault_are_left_alone() {
         for (count, prefault) in [(FEWEST - 1, Prefault::Ahead), (64 * PIECE, Prefault::Off)] {
-            let store = Store::new(count, prefault).unwrap();
+            let store = Store::new(count, count, prefault).unwrap();
             store.frames().ahead.use_first(count - 1);
             assert!(!store.frames().ahead.is_short(count));
         }
-        let store = Store::new(2 * PIECE, Prefault::Open).unwrap();
+        let store = Store::new(2 * PIECE, 2 * PIECE, Prefault::Open).unwrap();
         assert_eq!(ready(&store), 2 * PIECE);
     }
 }

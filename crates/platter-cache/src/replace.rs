@@ -128,6 +128,12 @@ impl Replacement {
         self.queues.remove(frame);
     }
 
+    /// Reports that the page in `frame` is in frame `to` now, which was not in the order: it takes its place. O(1); no effect
+    /// if `frame` is not in the order.
+    pub fn rename(&mut self, frame: u32, to: u32) {
+        self.queues.rename(frame, to);
+    }
+
     /// Marks the page in `frame` as no longer needed: it is evicted before all others unless it is used
     /// again. The caller resets its use count to 0. O(1); no effect if the frame is not in the order.
     pub fn cold_hint(&mut self, frame: u32) {

@@ -2,7 +2,7 @@
 //!
 //! Tasks wait in order of arrival, and as many are woken as there is room for.
 
-use super::engine::Engine;
+use super::engine::{Engine, SPENT, note};
 use super::pages::TRIES;
 use super::replace::LOOKS;
 use super::task::{Step, Task, Wait};
@@ -26,6 +26,14 @@ impl Engine {
     /// in flight.
     fn hopeless(&self) -> Option<(Fault, u64)> {
         self.write_error.filter(|_| self.pages.dirty.failed > self.ios.writing)
+    }
+
+    /// Empties frames that the cache is not to use any more.
+    pub(super) fn shrink(&mut self, now: Time) {
+        let work = SPENT.saturating_sub(self.work);
+        let (before, handles) = (self.pages.surplus(), &mut self.handles);
+        self.work += self.pages.shrink(now, work, &mut |evicted| note(handles, evicted));
+        self.progress |= self.pages.surplus() < before;
     }
 
     /// Makes a writer wait while too many pages are dirty. If write-back fails, the writer gets the error
@@ -97,8 +105,11 @@ impl Engine {
         if self.end_old_holds(now) {
             return self.wait_for_frame(task);
         }
+        if self.pages.is_shrinking(now) {
+            return self.park_for_turn(task);
+        }
         // Each attempt checks some frames: after this many attempts all frames have been checked.
-        if task.looks <= self.pages.store.count() / (LOOKS * TRIES) + TRIES {
+        if task.looks <= self.pages.used() / (LOOKS * TRIES) + TRIES {
             task.looks += 1;
             self.work += 1;
             return self.park_for_turn(task);

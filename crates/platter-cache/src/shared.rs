@@ -6,7 +6,7 @@ use super::inbox::Inbox;
 use super::late::Late;
 use super::task::{Own, Spare, Task};
 use super::tuning::Tuning;
-use crate::sync::{Mutex, lock_unbroken};
+use crate::sync::{AtomicU64, Mutex, lock, lock_unbroken};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::driver::Geometry;
@@ -25,7 +25,11 @@ pub(super) struct Shared {
     pub(super) engine: Mutex<Engine>,
     /// Taken before the engine.
     pub(super) tuning: Mutex<Tuning>,
+    /// How often memory pressure has made the cache smaller.
+    pub(super) squeezes: AtomicU64,
     pub(super) frames: Arc<Frames>,
+    /// Memory that comes in with a larger size is populated at once.
+    pub(super) populates: bool,
     /// Reads that have ended without the engine.
     pub(super) late: Arc<Inbox<Late>>,
     pub(super) gate: Arc<BarrierGate>,
@@ -67,6 +71,51 @@ impl Shared {
             engine.finish(&mut task);
         }
         engine.lanes.leave(number);
+    }
+}
+
+impl Shared {
+    /// Has the engine work by these values.
+    ///
+    /// # Errors
+    /// The engine is broken.
+    pub(super) fn apply(&self, tuning: &Tuning) -> Result<(), Fault> {
+        let tuned = tuning.tuned();
+        let mut engine = self.engine()?;
+        let now = self.below.now();
+        engine.enter();
+        let before = engine.pages.most();
+        engine.congestion = tuned.congestion;
+        engine.pages.dirty.rules = tuned.rules;
+        engine.pages.dirty.next_look = engine.pages.dirty.next_look.min(now + tuned.rules.interval);
+        if tuned.pages != before {
+            engine.pages.set_most(tuned.pages);
+        }
+        // Writers that wait may continue, or pages have become due.
+        self.leave(now, &mut engine);
+        drop(engine);
+        if self.populates && tuned.pages > before {
+            // Without memory, frames get theirs on first use.
+            let _ = self.frames.populate(before..tuned.pages);
+        }
+        Ok(())
+    }
+
+    /// Tasks stall on memory, or have not for a while.
+    pub(super) fn feel(&self, is_under: bool) {
+        let mut tuning = lock(&self.tuning);
+        if tuning.feel(is_under) && self.apply(&tuning).is_ok() && is_under {
+            self.squeezes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The memory of frames has been given back to the system.
+    pub(super) fn gave(&self) {
+        if let Ok(mut engine) = self.engine() {
+            engine.enter();
+            engine.pages.gave();
+            self.leave(self.now(), &mut engine);
+        }
     }
 }
 

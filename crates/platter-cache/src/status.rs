@@ -4,11 +4,11 @@ use super::engine::Engine;
 use super::pages::PageTable;
 use super::shared::Shared;
 use crate::readahead::PAGE;
-use crate::sync::lock;
+use crate::sync::{Ordering, lock};
 use platter_block::capability::Managed;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::status::Item;
-use platter_stack::kit::{Host, Turns};
+use platter_stack::kit::Host;
 
 impl Managed for Shared {
     fn status(&self) -> Vec<Item> {
@@ -16,7 +16,11 @@ impl Managed for Shared {
             Ok(mut engine) => {
                 // Asking is not counted.
                 engine.totals.locks -= 1;
-                items(&engine)
+                let mut items = items(&engine);
+                let squeezes = self.squeezes.load(Ordering::Relaxed);
+                let help = "times that memory pressure has made it smaller";
+                items.push(Item::number("cache squeezed", Unit::Count, squeezes, help));
+                items
             }
             Err(fault) => Vec::from([Item::text("state", fault.to_string(), "why the cache cannot be used")]),
         }
@@ -28,30 +32,29 @@ impl Managed for Shared {
 
     fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
         let mut tuning = lock(&self.tuning);
-        let mut engine =
-            self.engine().map_err(|fault| ParamError(format!("the cache cannot be used: {fault}")))?;
-        let (now, pages) = (self.below.now(), engine.pages.store.count());
-        let (mut rules, mut congestion) = (engine.pages.dirty.rules, engine.congestion);
-        tuning.set((name, value), pages, &mut rules, &mut congestion)?;
-        engine.enter();
-        engine.congestion = congestion;
-        engine.pages.dirty.rules = rules;
-        engine.pages.dirty.next_look = engine.pages.dirty.next_look.min(now + rules.interval);
-        // Writers that wait may continue, or pages have become due.
-        self.leave(now, &mut engine);
+        let mut new = *tuning;
+        new.set(name, value)?;
+        self.apply(&new).map_err(|fault| ParamError(format!("the cache cannot be used: {fault}")))?;
+        *tuning = new;
         Ok(())
     }
 }
 
 fn items(engine: &Engine) -> Vec<Item> {
     let (pages, totals) = (&engine.pages, &engine.totals);
-    let count = pages.store.count();
-    let per_page = PageTable::overhead(count as usize).div_ceil(count as usize) as u64;
+    let most = pages.store.count();
+    let per_page = PageTable::overhead(most as usize).div_ceil(most as usize) as u64;
     let dirty = u64::from(pages.dirty.count);
     let count_of = |name, value: u64, help| Item::number(name, Unit::Count, value, help);
     let bytes_of = |name, value: u64, help| Item::number(name, Unit::Bytes, value, help);
     let mut items = Vec::from([
-        count_of("cache pages", count.into(), "pages that the cache has memory for"),
+        count_of("cache pages", pages.most().into(), "pages that the cache may have memory for"),
+        count_of("cache pages at most", most.into(), "pages that its size can be set to"),
+        count_of(
+            "pages to give back",
+            pages.surplus().into(),
+            "pages behind a smaller size that are not empty yet",
+        ),
         bytes_of("cache bytes per page", per_page, "memory for a page, apart from its data"),
         count_of("dirty pages", dirty, "pages that are not on the disk yet"),
         bytes_of("dirty bytes", dirty * PAGE, "bytes of these pages"),

@@ -2,10 +2,11 @@
 
 use super::dirty::WriteBack;
 use super::{Settings, TYPE};
+use crate::readahead::PAGE;
 use platter_block::params::{self, Param, ParamError};
 use platter_block::time::Span;
 
-/// Their place in the table of parameters.
+/// The place of those of write-back and readahead in the table of parameters.
 const FIRST: usize = 4;
 const COUNT: usize = 6;
 
@@ -13,70 +14,134 @@ fn tunable() -> &'static [Param] {
     &TYPE.params[FIRST..FIRST + COUNT]
 }
 
-/// Their values, in the units of the table.
+/// Their values.
 #[derive(Clone, Copy)]
-pub(super) struct Tuning([i64; COUNT]);
+pub(super) struct Tuning {
+    /// Percent dirty at which write-back begins, and at which writers wait.
+    background: u64,
+    dirty: u64,
+    expire: Span,
+    interval: Span,
+    congestion: u32,
+    gather: u32,
+    /// Bytes for pages, and the range of it.
+    size: u64,
+    range: (u64, u64),
+    /// Bytes to which memory pressure has taken it down, and takes it down at most.
+    squeezed: u64,
+    min_size: u64,
+}
+
+/// What a cache is to do otherwise.
+pub(super) struct Tuned {
+    pub(super) rules: WriteBack,
+    /// No readahead while this many readahead I/Os are in flight.
+    pub(super) congestion: u32,
+    /// Pages that it has memory for.
+    pub(super) pages: u32,
+}
 
 impl Tuning {
     pub(super) fn new(settings: &Settings) -> Tuning {
+        Tuning {
+            background: settings.background.into(),
+            dirty: settings.dirty.into(),
+            expire: settings.expire,
+            interval: settings.interval,
+            congestion: settings.congestion,
+            gather: settings.gather,
+            size: settings.size,
+            range: (settings.least(), settings.most()),
+            squeezed: u64::MAX,
+            min_size: settings.min_size,
+        }
+    }
+
+    /// The values of the tunable parameters, in the units of the table.
+    fn values(&self) -> [i64; COUNT] {
         let millis = |span: Span| (span.0 / 1_000_000).cast_signed();
-        Tuning([
-            settings.background.into(),
-            settings.dirty.into(),
-            millis(settings.expire),
-            millis(settings.interval),
-            settings.congestion.into(),
-            settings.gather.into(),
-        ])
+        let percent = |value: u64| value.cast_signed();
+        let (expire, interval) = (millis(self.expire), millis(self.interval));
+        let (congestion, gather) = (self.congestion.into(), self.gather.into());
+        [percent(self.background), percent(self.dirty), expire, interval, congestion, gather]
+    }
+
+    /// The parameter `size` with its range in this cache.
+    fn size(&self) -> Param {
+        let (min, max) = (self.range.0.cast_signed(), self.range.1.cast_signed());
+        Param { min, max, ..TYPE.params[0] }
     }
 
     /// The parameters with their values.
     pub(super) fn params(&self) -> Vec<(Param, i64)> {
-        tunable().iter().copied().zip(self.0).collect()
+        let size = (self.size(), self.size.cast_signed());
+        [size].into_iter().chain(tunable().iter().copied().zip(self.values())).collect()
     }
 
-    /// Sets a value, and applies it to a cache of this many pages: to its rules of write-back, and to the number of readahead
-    /// I/Os in flight at which there is no more readahead.
+    /// Sets a value.
     ///
     /// # Errors
     /// The name is unknown, or the value is out of range or contradicts another one. Nothing changes.
-    pub(super) fn set(
-        &mut self,
-        (name, value): (&str, i64),
-        pages: u32,
-        rules: &mut WriteBack,
-        congestion: &mut u32,
-    ) -> Result<(), ParamError> {
-        let at = params::check("a cache that is open", tunable(), name, value)?;
-        let mut new = *self;
-        new.0[at] = value;
-        let [background, dirty, ..] = new.0;
+    pub(super) fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
+        let all: Vec<Param> = self.params().into_iter().map(|(param, _)| param).collect();
+        let at = params::check("a cache that is open", &all, name, value)?;
+        let (mut new, number) = (*self, value.unsigned_abs());
+        match at {
+            0 => return self.set_size(number),
+            1 => new.background = number,
+            2 => new.dirty = number,
+            3 => new.expire = Span::from_millis(number),
+            4 => new.interval = Span::from_millis(number),
+            5 => new.congestion = number as u32,
+            _ => new.gather = number as u32,
+        }
+        let Tuning { background, dirty, .. } = new;
         if background > dirty {
             let both = format!("background={background} is more than dirty={dirty}");
             return Err(ParamError(format!("cache: {name}={value} is out of range: {both}")));
         }
         *self = new;
-        let value = value.unsigned_abs();
-        match at {
-            0 => rules.background = share(pages, value),
-            1 => rules.limit = limit(pages, value),
-            2 => rules.expire = Span::from_millis(value),
-            3 => rules.interval = Span::from_millis(value),
-            4 => *congestion = value as u32,
-            _ => rules.gather = value as u32,
-        }
         Ok(())
     }
-}
 
-/// The rules of write-back of a new cache of this many pages.
-pub(super) fn rules(settings: &Settings, pages: u32) -> WriteBack {
-    WriteBack {
-        background: share(pages, settings.background.into()),
-        limit: limit(pages, settings.dirty.into()),
-        expire: settings.expire,
-        interval: settings.interval,
-        gather: settings.gather,
+    fn set_size(&mut self, bytes: u64) -> Result<(), ParamError> {
+        if !bytes.is_multiple_of(PAGE) {
+            let (least, most) = self.range;
+            let allowed = format!("multiples of {PAGE} from {least} to {most}");
+            return Err(ParamError(format!("cache: size={bytes} is out of range: {allowed}")));
+        }
+        self.size = bytes;
+        Ok(())
+    }
+
+    /// Bytes for pages.
+    fn bytes(&self) -> u64 {
+        self.size.min(self.squeezed)
+    }
+
+    /// Under memory pressure the cache has an eighth less, down to its least size; without, it takes an eighth of its size again.
+    /// Returns whether that changes anything.
+    pub(super) fn feel(&mut self, is_under: bool) -> bool {
+        let before = self.bytes();
+        let bytes = match is_under {
+            true => (before - before / 8).max(self.min_size.min(before)),
+            false => (before + self.size / 8).min(self.size),
+        };
+        self.squeezed = if bytes == self.size { u64::MAX } else { (bytes / PAGE * PAGE).max(self.range.0) };
+        self.bytes() != before
+    }
+
+    /// What the cache is to do by these values.
+    pub(super) fn tuned(&self) -> Tuned {
+        let pages = (self.bytes() / PAGE) as u32;
+        let rules = WriteBack {
+            background: share(pages, self.background),
+            limit: limit(pages, self.dirty),
+            expire: self.expire,
+            interval: self.interval,
+            gather: self.gather,
+        };
+        Tuned { rules, congestion: self.congestion, pages }
     }
 }
 
@@ -86,4 +151,43 @@ fn share(pages: u32, percent: u64) -> u32 {
 
 fn limit(pages: u32, percent: u64) -> u32 {
     share(pages, percent).max(8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn pressure_takes_an_eighth_at_a_time_down_to_the_least() {
+        let settings = Settings { size: 64 * MIB, min_size: 20 * MIB, ..Settings::default() };
+        let mut tuning = Tuning::new(&settings);
+        let mut sizes = Vec::new();
+        while tuning.feel(true) {
+            sizes.push(tuning.tuned().pages as u64 * PAGE);
+        }
+        assert_eq!(sizes[..2], [56 * MIB, 49 * MIB]);
+        assert_eq!(sizes.last(), Some(&(20 * MIB)));
+        assert!(sizes.iter().all(|size| size.is_multiple_of(PAGE)));
+        // The value that was set stays, and the size returns to it.
+        assert_eq!(tuning.params()[0].1, 64 << 20);
+        assert!(tuning.feel(false));
+        assert_eq!(tuning.tuned().pages as u64 * PAGE, 28 * MIB);
+        while tuning.feel(false) {}
+        assert_eq!(tuning.tuned().pages as u64 * PAGE, 64 * MIB);
+        assert!(!tuning.feel(false));
+        // A size below the least one is kept.
+        tuning.set("size", 10 << 20).unwrap();
+        assert!(!tuning.feel(true) && tuning.tuned().pages as u64 * PAGE == 10 * MIB);
+    }
+
+    #[test]
+    fn spans_shorter_than_the_unit_of_their_parameter_are_kept() {
+        let settings = Settings { interval: Span::from_micros(3), ..Settings::default() };
+        let mut tuning = Tuning::new(&settings);
+        tuning.set("expire", 7).unwrap();
+        let rules = tuning.tuned().rules;
+        assert_eq!((rules.interval, rules.expire), (Span::from_micros(3), Span::from_millis(7)));
+    }
 }

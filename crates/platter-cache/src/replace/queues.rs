@@ -37,6 +37,8 @@ struct Place {
 
 const _: () = assert!(size_of::<Place>() == 12);
 
+const UNLISTED: Place = Place { newer: NONE, older: NONE, mark: 0 };
+
 const STANDING: u32 = 7;
 const PARKED: u32 = 8;
 
@@ -96,7 +98,7 @@ impl Queues {
     /// Adds a frame that is in no list, as the newest.
     pub(super) fn add(&mut self, frame: u32, standing: Standing) {
         if self.places.len() <= frame as usize {
-            self.places.resize(frame as usize + 1, Place { newer: NONE, older: NONE, mark: 0 });
+            self.places.resize(frame as usize + 1, UNLISTED);
         }
         self.places[frame as usize].mark = standing as u32;
         self.link_newest(frame, own_list(standing));
@@ -149,6 +151,24 @@ impl Queues {
         match next {
             NONE => self.ends[own_list(standing) as usize].newest = frame,
             next => self.places[next as usize].older = frame,
+        }
+    }
+
+    /// Gives the place of a frame to another one, which is in no list.
+    pub(super) fn rename(&mut self, frame: u32, to: u32) {
+        let (Some(list), None) = (self.list(frame), self.standing(to)) else { return };
+        if self.places.len() <= to as usize {
+            self.places.resize(to as usize + 1, UNLISTED);
+        }
+        let place = std::mem::replace(&mut self.places[frame as usize], UNLISTED);
+        self.places[to as usize] = place;
+        match place.older {
+            NONE => self.ends[list as usize].oldest = to,
+            older => self.places[older as usize].newer = to,
+        }
+        match place.newer {
+            NONE => self.ends[list as usize].newest = to,
+            newer => self.places[newer as usize].older = to,
         }
     }
 

@@ -50,6 +50,8 @@ pub(crate) struct Life {
     channels: usize,
     trouble: Trouble,
     workload: Workload,
+    /// Sets the size of the cache at random, with numbers of its own.
+    sizes: Option<Rng>,
     oracle: Oracle,
     live: BTreeMap<u64, Live>,
     log: Vec<String>,
@@ -57,6 +59,7 @@ pub(crate) struct Life {
 
 /// The device while there is power.
 struct Session<'a> {
+    device: &'a Device,
     channels: Vec<Channel>,
     handles: &'a [Handle],
     pins: Vec<(PageRef<'a>, Vec<u8>)>,
@@ -115,7 +118,12 @@ impl Life {
         };
         let plan = faults(&mut rng, trouble);
         let (disk, supply) = rig::disk(&world, ideal, plan);
-        let settings = settings(&mut rng);
+        let mut settings = settings(&mut rng);
+        let mut own = Rng::new(seed ^ 0x5126);
+        let sizes = (own.below(2) == 0).then_some(own);
+        if let Some(sizes) = sizes.clone().as_mut() {
+            settings.max_size = settings.size + sizes.pick(&[0, 3, 30, 200]) * PAGE;
+        }
         let mut disk_settings = DiskSettings::default();
         disk_settings.queue.depth = rng.pick(&[1, 2, 32]);
         if trouble.timeouts {
@@ -135,6 +143,7 @@ impl Life {
             channels,
             trouble,
             workload,
+            sizes,
             live: BTreeMap::new(),
             log: Vec::new(),
         }
@@ -144,8 +153,9 @@ impl Life {
     pub(crate) fn story(&self) -> String {
         let (settings, disk_settings) = (&self.settings, &self.disk_settings.queue);
         let head = format!(
-            "{} pages, {:?}, {} window {}, background {} dirty {}, expire {:?} interval {:?}, depth {}, {:?}, disk {:?}",
+            "{} pages of {}, {:?}, {} window {}, background {} dirty {}, expire {:?} interval {:?}, depth {}, {:?}, disk {:?}",
             settings.size / PAGE,
+            settings.max_size / PAGE,
             settings.write,
             settings.readahead.name,
             settings.window,
@@ -209,9 +219,9 @@ impl Life {
         Ok(())
     }
 
-    fn open<'a>(&self, device: &Device, handles: &'a [Handle]) -> Session<'a> {
+    fn open<'a>(&self, device: &'a Device, handles: &'a [Handle]) -> Session<'a> {
         let channels = (0..self.channels).map(|_| device.channel(256).unwrap()).collect();
-        Session { channels, handles, pins: Vec::new() }
+        Session { device, channels, handles, pins: Vec::new() }
     }
 
     /// Works until power is cut or enough is done. If power lasts, everything is flushed at the end.
@@ -236,6 +246,7 @@ impl Life {
                 }
                 _ => self.settle(open)?,
             }
+            self.resize(open);
             for (page, bytes) in &open.pins {
                 if page[..] != bytes[..] {
                     return Err(format!("the page at {} changed while it was held", page.pos()));
@@ -288,6 +299,19 @@ impl Life {
             self.say(|| format!("cancel {token}"));
             open.channels.iter_mut().for_each(|channel| channel.cancel(token));
         }
+    }
+
+    /// Sets another size, now and then.
+    fn resize(&mut self, open: &Session<'_>) {
+        let (window, size, max) = (self.settings.window, self.settings.size, self.settings.max_size);
+        let Some(sizes) = &mut self.sizes else { return };
+        if sizes.below(10) > 0 {
+            return;
+        }
+        let least = (2 * window / PAGE).max(16);
+        let pages = least + sizes.below(max.max(size) / PAGE - least + 1);
+        self.say(|| format!("size {pages} pages"));
+        open.device.set_layer_param(None, "size", (pages * PAGE).cast_signed()).unwrap();
     }
 
     fn advise(&mut self, open: &mut Session<'_>) {

@@ -23,7 +23,11 @@ fn settings_out_of_range_are_named() {
         (Settings { size: 1 << 44, window, ..base.clone() }, ["size=17592186044416", "up to 8T"]),
         (Settings { window: 5000, ..base.clone() }, ["window=5000", "multiples of 4096"]),
         (Settings { window: u64::MAX, ..base.clone() }, ["at least 18446744073709551615", "window="]),
-        (Settings { background: 30, dirty: 20, ..base }, ["background=30", "0 to dirty=20"]),
+        (Settings { background: 30, dirty: 20, ..base.clone() }, ["background=30", "0 to dirty=20"]),
+        (Settings { max_size: 4096, ..base.clone() }, ["max_size=4096", "size=262144"]),
+        (Settings { max_size: 262_145, ..base.clone() }, ["max_size=262145", "multiples of 4096"]),
+        (Settings { min_size: 4096, ..base.clone() }, ["min_size=4096", "65536"]),
+        (Settings { min_size: 1 << 20, ..base }, ["min_size=1048576", "size=262144"]),
     ];
     for (settings, says) in wrong {
         let error = cache::new(ram(1 << 20), &settings).err().expect("it is out of range").to_string();

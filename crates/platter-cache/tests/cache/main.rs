@@ -15,6 +15,7 @@ mod misfortune;
 mod model;
 mod order;
 mod pressure;
+mod resize;
 mod rig;
 mod schedule;
 #[path = "../../../platter-stack/tests/array/script.rs"]

@@ -16,6 +16,7 @@ enum Step {
     Forget(u32),
     Cold(u32),
     Ready(u32),
+    Rename(u32, u32),
     Uses(u32, Option<u8>),
 }
 
@@ -27,6 +28,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => frame.clone().prop_map(Step::Forget),
         1 => frame.clone().prop_map(Step::Cold),
         1 => frame.clone().prop_map(Step::Ready),
+        1 => (frame.clone(), frame.clone()).prop_map(|(frame, to)| Step::Rename(frame, to)),
         6 => (frame, prop::option::weighted(0.7, 0..=MOST_USES)).prop_map(|(frame, uses)| Step::Uses(frame, uses)),
     ]
 }
@@ -87,9 +89,18 @@ impl Model {
                     self.lists[standing as usize - 1].push_front((frame, standing));
                 }
             }
+            Step::Rename(frame, to) => self.rename(frame, to),
             Step::Uses(frame, uses) => self.uses[frame as usize] = uses,
         }
         None
+    }
+
+    fn rename(&mut self, frame: u32, to: u32) {
+        if self.lists.iter().flatten().all(|&(other, _)| other != to)
+            && let Some(place) = self.lists.iter_mut().flatten().find(|(other, _)| *other == frame)
+        {
+            place.0 = to;
+        }
     }
 
     fn quota(&self) -> usize {
@@ -171,6 +182,12 @@ fn apply(
         Step::Forget(frame) => order.forget(frame),
         Step::Cold(frame) => order.cold_hint(frame),
         Step::Ready(frame) => order.ready(frame),
+        Step::Rename(frame, to) => {
+            if !LISTS.iter().any(|&list| order.queues.frames(list).contains(&to)) {
+                pages[to as usize] = pages[frame as usize];
+            }
+            order.rename(frame, to);
+        }
         Step::Uses(frame, count) => uses[frame as usize] = count,
     }
     None
@@ -210,6 +227,7 @@ proptest! {
             match *step {
                 Step::Insert(frame) => drop(held.insert(frame)),
                 Step::Forget(frame) => drop(held.remove(&frame)),
+                Step::Rename(frame, to) if !held.contains(&to) && held.remove(&frame) => drop(held.insert(to)),
                 Step::Evict => match chosen {
                     Some(frame) => prop_assert!(held.remove(&frame) && uses[frame as usize].is_some()),
                     None => prop_assert!(held.iter().all(|&frame| uses[frame as usize].is_none())),

@@ -43,21 +43,21 @@ const REACH: &[(&str, Reach)] = &[
     (
         "cache-command-keeps-pages",
         Reach::Targeted {
-            test: "crates/platter-cache/tests/command_defects.rs",
+            test: "crates/platter-cache/tests/life_defects.rs",
             why: "no plan of the soak has commands of programs; the lives of the cache have",
         },
     ),
     (
         "cache-command-passes-dirty",
         Reach::Targeted {
-            test: "crates/platter-cache/tests/command_defects.rs",
+            test: "crates/platter-cache/tests/life_defects.rs",
             why: "no plan of the soak has commands of programs; the lives of the cache have",
         },
     ),
     (
         "cache-command-unknown-sent",
         Reach::Targeted {
-            test: "crates/platter-cache/tests/command_defects.rs",
+            test: "crates/platter-cache/tests/life_defects.rs",
             why: "no plan of the soak has commands of programs; the lives of the cache have",
         },
     ),
@@ -76,6 +76,20 @@ const REACH: &[(&str, Reach)] = &[
         Reach::Targeted {
             test: "crates/platter-cache/tests/cache/pressure.rs",
             why: "a page that is read again is slower, and nothing else",
+        },
+    ),
+    (
+        "cache-resize-forgets-data",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/life_defects.rs",
+            why: "the soak changes no size of a cache; the lives of the cache do",
+        },
+    ),
+    (
+        "cache-resize-forgets-dirty",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/life_defects.rs",
+            why: "the soak changes no size of a cache; the lives of the cache do",
         },
     ),
     (

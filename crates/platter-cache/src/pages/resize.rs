@@ -1,0 +1,219 @@
+//! Changing the number of frames that the cache uses, while it is open.
+//!
+//! The first frames are used. When there are to be fewer, those behind the new end are emptied from the last one on: their
+//! pages move to frames before it, whose pages replacement would evict next. A frame leaves the table when all behind it
+//! have left, and its memory is given back to the system without the lock. Until that is done the frame is not used again.
+
+use super::free::PINNED_LOOKS;
+use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, NONE, PageTable, WRITING, runs};
+use crate::ahead::PIECE;
+use platter_block::defect::{self, Defect};
+use platter_block::time::{Span, Time};
+use std::ops::Range;
+
+/// How long to wait before frames are tried again that could not be emptied.
+const PAUSE: Span = Span::from_millis(100);
+
+/// The cost of moving a page, in pages that are only looked up.
+const MOVE: u32 = 8;
+
+/// The number of frames in use, and those that are given back.
+#[derive(Default)]
+pub(in super::super) struct Sizing {
+    most: u32,
+    /// The frame to empty next, if it is behind the new end.
+    at: u32,
+    /// A frame was emptied since `at` was the last one.
+    any: bool,
+    /// All frames that are left were found busy: not before this time again.
+    not_before: Time,
+    /// Frames that have left the table: those whose memory is still there, and those whose memory a lane is giving back.
+    gone: Range<u32>,
+    giving: Range<u32>,
+}
+
+impl Sizing {
+    pub(super) fn new(most: u32) -> Sizing {
+        Sizing { most, ..Sizing::default() }
+    }
+}
+
+/// What became of the frame that was to be emptied.
+enum Emptied {
+    /// Its page has moved.
+    Moved,
+    /// It was free.
+    Freed,
+    /// It was unused before, and leaves when those behind it have.
+    Unused,
+    /// A device or a program has it, or there is no other frame for its page.
+    Busy,
+}
+
+impl PageTable {
+    /// The number of frames that the cache is to use.
+    pub(in super::super) fn most(&self) -> u32 {
+        self.sizing.most
+    }
+
+    /// The frames before this one may be used. Memory behind it may be on its way back to the system.
+    pub(super) fn limit(&self) -> u32 {
+        let Sizing { most, gone, giving, .. } = &self.sizing;
+        [gone, giving]
+            .into_iter()
+            .filter(|range| !range.is_empty())
+            .fold(*most, |least, range| least.min(range.start))
+    }
+
+    /// Sets the number of frames to use, at most as many as there are.
+    pub(in super::super) fn set_most(&mut self, most: u32) {
+        let most = most.min(self.store.count());
+        let gone = &mut self.sizing.gone;
+        // Frames whose memory is still there are used as they are.
+        gone.start = gone.start.max(most).min(gone.end);
+        (self.sizing.most, self.sizing.at, self.sizing.any, self.sizing.not_before) =
+            (most, 0, false, Time(0));
+        self.store.frames().ahead.set_limit(most);
+    }
+
+    /// Frames behind the end that have not left the table.
+    pub(in super::super) fn surplus(&self) -> u32 {
+        self.used().saturating_sub(self.most())
+    }
+
+    /// Whether frames are being emptied, and were not all found busy.
+    pub(in super::super) fn is_shrinking(&self, now: Time) -> bool {
+        self.surplus() > 0 && self.sizing.not_before <= now
+    }
+
+    /// When frames are to be emptied next.
+    pub(in super::super) fn next_shrink(&self, now: Time) -> Option<Time> {
+        let is_giving = self.sizing.giving.is_empty() && !self.sizing.gone.is_empty();
+        match self.surplus() {
+            0 if is_giving => Some(now),
+            0 => None,
+            _ => Some(self.sizing.not_before.max(now)),
+        }
+    }
+
+    /// Empties frames behind the end, for at most `work`. Returns the work done, and the pages that left unused.
+    pub(in super::super) fn shrink(&mut self, now: Time, work: u32, note: &mut dyn FnMut(Evicted)) -> u32 {
+        if !self.is_shrinking(now) {
+            return 0;
+        }
+        self.release_pinned();
+        let mut done = PINNED_LOOKS as u32 / 4;
+        while done < work && self.surplus() > 0 {
+            if self.sizing.at < self.most() || self.sizing.at >= self.used() {
+                if self.sizing.at < self.most() && !self.sizing.any && self.sizing.at > 0 {
+                    self.sizing.not_before = now + PAUSE;
+                    self.sizing.at = 0;
+                    break;
+                }
+                (self.sizing.at, self.sizing.any) = (self.used() - 1, false);
+            }
+            let mut evicted = Evicted { unused_by: None };
+            let emptied = self.empty(self.sizing.at, &mut evicted);
+            note(evicted);
+            done += if matches!(emptied, Emptied::Moved) { MOVE } else { 1 };
+            self.sizing.any |= matches!(emptied, Emptied::Moved | Emptied::Freed);
+            self.cut();
+            // 0 is never behind the end.
+            self.sizing.at = self.sizing.at.saturating_sub(1);
+        }
+        done
+    }
+
+    /// Takes frames that are not used out of the table's end.
+    fn cut(&mut self) {
+        let before = self.used();
+        while self.surplus() > 0 && self.is_unused(self.used() - 1) {
+            self.infos.pop();
+        }
+        let gone = &mut self.sizing.gone;
+        let end = if Range::is_empty(gone) { before } else { gone.end };
+        if before > self.infos.len() as u32 {
+            *gone = self.infos.len() as u32..end;
+            self.store.frames().ahead.use_first(self.used());
+        }
+    }
+
+    /// Takes the page of a frame out of it.
+    fn empty(&mut self, frame: u32, evicted: &mut Evicted) -> Emptied {
+        if self.is_unused(frame) {
+            return Emptied::Unused;
+        }
+        if self.is_free(frame) {
+            self.unlink_free(frame);
+            self.keeps(frame);
+            return Emptied::Freed;
+        }
+        let info = *self.info(frame);
+        let busy = info.is(FILLING | WRITING | HELD) || info.older != NONE;
+        if !info.is(CURRENT) || busy || self.store.is_pinned(frame) || self.store.is_lent(frame) {
+            return Emptied::Busy;
+        }
+        // An operation on its range may be looking for it by frame.
+        if self.reserved.of(self.store.page(frame)).is_some() {
+            return Emptied::Busy;
+        }
+        self.info_mut(frame).flags |= HELD;
+        let to = self.take_frame(evicted);
+        self.info_mut(frame).flags &= !HELD;
+        let Some(to) = to else { return Emptied::Busy };
+        if self.store.close(frame) {
+            if defect::is_on(Defect::CacheResizeForgetsDirty) {
+                self.clean(frame);
+            }
+            self.relocate(frame, to);
+            return Emptied::Moved;
+        }
+        // A program has just taken a reference.
+        self.release(to);
+        self.expose(frame);
+        Emptied::Busy
+    }
+
+    /// Moves a page from a closed frame to one without a page.
+    fn relocate(&mut self, frame: u32, to: u32) {
+        let (page, info) = (self.store.page(frame), *self.info(frame));
+        self.store.remove(frame);
+        self.infos[to as usize] = FrameInfo { dirty: 0, seq: 0, epoch: 0, ..info };
+        self.store.insert(to, page);
+        self.store.copy_uses(frame, to);
+        self.replacement.rename(frame, to);
+        if !defect::is_on(Defect::CacheResizeForgetsData) {
+            for piece in runs(info.valid) {
+                self.store.copy_frame(frame, to, piece.start, piece.len());
+            }
+        }
+        self.inherit(frame, to, info.seq);
+        self.infos[frame as usize] = EMPTY;
+        self.release(frame);
+        self.expose(to);
+    }
+
+    /// Frames whose memory the caller has to give back to the system without the lock, if there are any and no other lane is at
+    /// it. [`gave`](PageTable::gave) must follow.
+    pub(in super::super) fn take_gone(&mut self) -> Option<Range<u32>> {
+        let is_over = self.surplus() == 0;
+        let Sizing { gone, giving, .. } = &mut self.sizing;
+        if Range::is_empty(gone) || !Range::is_empty(giving) {
+            return None;
+        }
+        // Large pages as a whole, from the last one on.
+        let first = (gone.end - 1) / PIECE * PIECE;
+        if first < gone.start && !is_over {
+            return None;
+        }
+        *giving = first.max(gone.start)..gone.end;
+        gone.end = giving.start;
+        Some(giving.clone())
+    }
+
+    /// The memory of frames is the system's again.
+    pub(in super::super) fn gave(&mut self) {
+        self.sizing.giving = 0..0;
+        self.freed += 1;
+    }
+}

@@ -1,0 +1,50 @@
+//! Put-back defects of a cache are found by its random lives. They are active in the whole process, so this test has
+//! one of its own.
+
+#[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "cache/life.rs"]
+mod life;
+#[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "cache/rig.rs"]
+mod rig;
+#[path = "cache/stamp.rs"]
+mod stamp;
+#[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "cache/workload.rs"]
+mod workload;
+
+use life::{Life, Trouble};
+use platter_block::defect::{self, Defect};
+
+/// Most lives until a defect must have been found.
+const LIVES: u64 = 300;
+
+/// The number of lives until something is found.
+fn lives_until_found(trouble: Trouble) -> Option<u64> {
+    (0..LIVES).find(|seed| {
+        let life = || Life::new(9 << 32 | seed, trouble).run();
+        // Some are found by a panic.
+        std::panic::catch_unwind(life).map_or(true, |found| found.is_err())
+    })
+}
+
+#[test]
+fn lives_find_each_defect() {
+    let commands = Trouble { commands: true, ..Trouble::default() };
+    for trouble in [commands, Trouble::default()] {
+        assert_eq!(lives_until_found(trouble), None, "without a defect nothing is found");
+    }
+    for (wrong, trouble) in [
+        (Defect::CacheCommandKeepsPages, commands),
+        (Defect::CacheCommandPassesDirty, commands),
+        (Defect::CacheCommandUnknownSent, commands),
+        (Defect::CacheResizeForgetsData, Trouble::default()),
+        (Defect::CacheResizeForgetsDirty, Trouble::default()),
+    ] {
+        defect::put_back(wrong, true);
+        let found = lives_until_found(trouble);
+        defect::put_back(wrong, false);
+        println!("{}: found by life {found:?}", wrong.name());
+        assert!(found.is_some(), "{} is not found in {LIVES} lives", wrong.name());
+    }
+}
