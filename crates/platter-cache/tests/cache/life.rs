@@ -133,7 +133,8 @@ impl Life {
         let workload = Workload::new(&mut rng, ideal.size / SECTOR as u64).with_commands(commands);
         let channels = rng.pick(&[1, 1, 2, 3]);
         Life {
-            oracle: Oracle::new(ideal.write_cache || settings.write == Write::Back),
+            oracle: Oracle::new(ideal.write_cache || settings.write == Write::Back)
+                .that_drops(settings.write == Write::Through),
             rng,
             world,
             supply,

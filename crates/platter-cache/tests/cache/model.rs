@@ -57,6 +57,16 @@ fn what_comes_late_covers_nothing_that_is_newer() {
     live(1500, 5, Trouble { timeouts: true, ..Trouble::default() });
 }
 
+/// Lives in which a read that was in flight when a write through the cache failed returns the data that was dropped, after
+/// another read has returned what is on the disk.
+#[test]
+fn a_read_in_flight_may_return_what_a_failed_write_drops() {
+    let errors = Trouble { errors: true, ..Trouble::default() };
+    for (seed, cuts) in [((3 << 32) + 9_311, false), ((4 << 32) + 44_318, true)] {
+        assert_eq!(Life::new(seed, Trouble { cuts, ..errors }).run(), Ok(()));
+    }
+}
+
 /// A life in which a page fails while a preflush waits for it, and is written again while the device is
 /// flushed: that flush does not cover it.
 #[test]
