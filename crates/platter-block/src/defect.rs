@@ -65,6 +65,8 @@ defects! {
     CacheResizeForgetsData "cache-resize-forgets-data" "a cache that becomes smaller moves pages without their data"
     /// A cache that becomes smaller takes pages that it moves for clean ones.
     CacheResizeForgetsDirty "cache-resize-forgets-dirty" "a cache that becomes smaller takes pages that it moves for clean ones"
+    /// One writer may have all dirty pages of a cache, and the others wait behind it.
+    CacheWriterTakesAll "cache-writer-takes-all" "one writer may have all dirty pages of a cache"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.
     CacheWriteBackCountsAllIo "cache-write-back-counts-all-io" "a cache writes nothing back while 1,024 I/Os of any kind are under way"
     /// The order in which requests of clients start does not follow their weights.

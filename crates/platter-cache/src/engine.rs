@@ -449,6 +449,7 @@ impl Engine {
         let runs = self.shared_out > 0 || !self.away.is_empty();
         let lane = if runs { self.lane.next_wakeup() } else { None };
         let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
+        let lines = lines.chain(self.pages.writers.wakeup());
         let own = self.pages.dirty.wakeup(now).into_iter().chain(self.pages.next_shrink(now));
         lane.into_iter().chain(own).chain(self.holds.wakeup()).chain(lines).min()
     }

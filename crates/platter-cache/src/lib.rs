@@ -60,6 +60,7 @@ mod task;
 mod tuning;
 mod write;
 mod writeback;
+mod writers;
 
 pub use ahead::Prefault;
 

@@ -11,6 +11,7 @@ use super::dirty::{Dirty, Place, WriteBack};
 use super::frames::{Loan, NONE, Store};
 use super::ranges::Ranges;
 use super::replace::{Probe, Replacement};
+use super::writers::{WriterId, Writers};
 use crate::readahead::PAGE;
 use platter_block::time::Time;
 use std::collections::VecDeque;
@@ -51,7 +52,7 @@ pub(super) struct FrameInfo {
     /// Sequence number in the order of dirty pages.
     pub(super) seq: u32,
     pub(super) epoch: u16,
-    /// The handle that requested the page.
+    /// The writer of a dirty page; else the handle that requested the page.
     pub(super) handle: u16,
     /// Blocks of 512 bytes that are valid, and those that must be written.
     pub(super) valid: u8,
@@ -109,6 +110,7 @@ pub(super) struct PageTable {
     until_tick: u32,
     pub(super) evictions: u64,
     pub(super) sizing: Sizing,
+    pub(super) writers: Writers,
 }
 
 impl PageTable {
@@ -142,6 +144,7 @@ impl PageTable {
             until_tick: 0,
             evictions: 0,
             sizing: Sizing::new(used),
+            writers: Writers::default(),
         })
     }
 
@@ -283,9 +286,10 @@ impl PageTable {
         let from = *self.info(old);
         if self.info(new).dirty != 0 {
             self.dirty.remove(from.epoch);
+            self.writers.cleaned(from.handle);
         } else if from.dirty != 0 {
             let info = self.info_mut(new);
-            (info.seq, info.epoch) = (seq, from.epoch);
+            (info.seq, info.epoch, info.handle) = (seq, from.epoch, from.handle);
         }
         let info = self.info_mut(new);
         info.dirty |= from.dirty;
@@ -299,14 +303,15 @@ impl PageTable {
     }
 
     /// Marks blocks of a frame as written to. Returns whether the page was clean.
-    pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time) -> bool {
+    pub(super) fn wrote(&mut self, frame: u32, blocks: u8, now: Time, writer: WriterId) -> bool {
         let was = self.info(frame).dirty;
         if was == 0 {
             let (page, epoch) = (self.store.page(frame), self.dirty.epoch());
             let seq = self.dirty.add(page, now);
             self.dirty.extents.insert(page);
+            self.writers.dirtied(writer);
             let info = self.info_mut(frame);
-            (info.seq, info.epoch) = (seq, epoch);
+            (info.seq, info.epoch, info.handle) = (seq, epoch, writer);
         }
         let info = self.info_mut(frame);
         info.dirty |= blocks;
@@ -411,6 +416,7 @@ impl PageTable {
         let info = *self.info(frame);
         if info.dirty != 0 {
             self.dirty.remove(info.epoch);
+            self.writers.cleaned(info.handle);
             let entry = self.info_mut(frame);
             (entry.dirty, entry.seq) = (0, 0);
             if !self.is_dirty_from(info.newer) {

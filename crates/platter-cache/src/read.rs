@@ -251,6 +251,7 @@ impl Engine {
     /// Says whether others wait for what reads that end early leave, and takes what they have left until now.
     pub(super) fn publish_urgency(&mut self) {
         let waits = self.ios.awaited > 0 || !self.room.is_empty() || !self.wanted.is_empty();
+        let waits = waits || self.pages.writers.is_waiting();
         if self.lates.inbox.set_urgent(waits || !self.jobs.is_empty()) {
             self.take_lates();
         }

@@ -6,7 +6,9 @@ use super::engine::{Engine, SPENT, note};
 use super::pages::TRIES;
 use super::replace::LOOKS;
 use super::task::{Step, Task, Wait};
+use super::writers::OTHERS;
 use crate::readahead::PAGE;
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -14,11 +16,43 @@ use platter_block::time::Time;
 const SHARE: u32 = 64;
 
 impl Engine {
+    /// Counts a task that writes for its writer.
+    pub(super) fn begin_writing(&mut self, task: &mut Task) {
+        if task.writer.is_none() {
+            let (handle, context) = (task.bio.handle(), task.ask.context);
+            task.writer = Some(self.pages.writers.join(handle, context));
+        }
+    }
+
+    /// The task does not write any more.
+    pub(super) fn end_writing(&mut self, task: &mut Task) {
+        if let Some(writer) = task.writer.take() {
+            self.pages.writers.leave(writer);
+        }
+    }
+
+    /// Pages that a writer may have dirty before it waits for those that have fewer; none if there is no such limit now.
+    fn share(&self) -> Option<u32> {
+        let (dirty, writers) = (&self.pages.dirty, self.pages.writers.count() as u32);
+        // Something will end soon, and then writers are looked at again. A disk that fails or does not answer is a matter of
+        // the common limit.
+        let moves = self.ios.writing > 0 && dirty.in_doubt == 0 && self.write_error.is_none();
+        let is_on = writers > 1 && moves && !defect::is_on(Defect::CacheWriterTakesAll);
+        let free_run = dirty.rules.background.midpoint(dirty.rules.limit);
+        (is_on && dirty.taken() >= free_run).then(|| dirty.rules.limit / writers)
+    }
+
+    /// Whether a task must wait because its writer has more than its share.
+    fn is_over_share(&self, task: &Task) -> bool {
+        let Some(writer) = task.writer.filter(|&id| id != OTHERS) else { return false };
+        self.share().is_some_and(|share| self.pages.writers.pages(writer) > share)
+    }
+
     /// Whether a writer must wait because too many pages are dirty or other writers are waiting.
     pub(super) fn is_crowded(&self, task: &Task) -> bool {
         let (dirty, limit) = (self.pages.dirty.taken(), self.pages.dirty.rules.limit);
         let others = !self.room.is_empty() || dirty + self.room.promised() >= limit;
-        dirty >= limit || (others && task.turn.is_none())
+        dirty >= limit || self.is_over_share(task) || (others && task.turn.is_none())
     }
 
     /// The fault of write-back if it keeps failing: more consecutive failures than attempts in flight.
@@ -39,6 +73,13 @@ impl Engine {
     /// Makes a writer wait while too many pages are dirty. If write-back fails, the writer gets the error
     /// here; no data is lost that way, because the pages stay dirty.
     pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
+        let wants = task.bio.len().div_ceil(PAGE).min(u64::from(SHARE)) as u32;
+        if self.is_over_share(task) {
+            let (turn, writer) = (self.turn_of(task), task.writer.unwrap_or(OTHERS));
+            self.pages.writers.wait(writer, turn, task.ask.lane, wants);
+            task.wait = Wait::Share(writer, turn);
+            return Ok(false);
+        }
         if self.pages.dirty.count >= self.pages.dirty.rules.limit {
             let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
             // Pages whose write-back has not failed yet can be written while the others cannot.
@@ -52,7 +93,6 @@ impl Engine {
                 return Err(Engine::at_layer(Kind::InDoubt, task.bio.pos()));
             }
         }
-        let wants = task.bio.len().div_ceil(PAGE).min(u64::from(SHARE)) as u32;
         let turn = self.turn_of(task);
         self.room.join(turn, task.ask.lane, wants);
         task.wait = Wait::Room(turn);
@@ -136,6 +176,10 @@ impl Engine {
     /// Wakes tasks for which there is room now, or for which there will be none.
     pub(super) fn grant(&mut self, now: Time) {
         let due = self.holds_are_due(now);
+        if self.pages.writers.is_waiting() {
+            let share = self.share();
+            self.pages.writers.grant(now, &self.lanes, share);
+        }
         if !self.room.is_empty() {
             let dirty = &self.pages.dirty;
             let room = dirty.rules.limit.saturating_sub(dirty.taken());

@@ -58,6 +58,11 @@ fn items(engine: &Engine) -> Vec<Item> {
         bytes_of("cache bytes per page", per_page, "memory for a page, apart from its data"),
         count_of("dirty pages", dirty, "pages that are not on the disk yet"),
         bytes_of("dirty bytes", dirty * PAGE, "bytes of these pages"),
+        count_of(
+            "writers",
+            pages.writers.count() as u64,
+            "clients and handles with dirty pages, or that write",
+        ),
         count_of("pages being written", pages.dirty.writing.into(), "dirty pages in write-backs in flight"),
         count_of("pages written back", totals.pages_written, "since the cache was opened"),
         count_of("pages evicted", pages.evictions, "since the cache was opened"),

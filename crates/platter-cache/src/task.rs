@@ -6,6 +6,7 @@ use super::holds::HoldId;
 use super::inflow::Inflow;
 use super::ios::IoKey;
 use super::late::Early;
+use super::writers::WriterId;
 use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -22,6 +23,8 @@ pub(super) enum Wait {
     Io(IoKey),
     /// Fewer dirty pages, with its place in that line.
     Room(u64),
+    /// Fewer dirty pages of its writer, with its place in that line.
+    Share(WriterId, u64),
     /// A frame, with its place in that line.
     Frame(u64),
     /// The end of an operation on a range.
@@ -168,6 +171,7 @@ pub(super) struct Task {
     pub(super) early: Early,
     // Writes only.
     pub(super) inflow: Inflow,
+    pub(super) writer: Option<WriterId>,
     // Flushes only.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
@@ -236,6 +240,7 @@ impl Task {
             hold: None,
             early: spare.early,
             inflow: spare.inflow,
+            writer: None,
             flushing,
             start,
             size,
@@ -273,6 +278,7 @@ impl Engine {
             Wait::None | Wait::Turn => true,
             Wait::Io(key) => !self.ios.is_running(key),
             Wait::Room(turn) => !self.room.has(turn),
+            Wait::Share(writer, turn) => !self.pages.writers.has(writer, turn),
             Wait::Frame(turn) => !self.wanted.has(turn),
             Wait::Range(ticket) => !self.pages.reserved.is_live(ticket),
             Wait::Job(ticket) => !self.jobs.is_running(ticket),
@@ -291,6 +297,10 @@ impl Engine {
             Wait::Io(key) => fault = self.failure_of(task.ask.lane, key),
             Wait::Room(turn) => {
                 self.room.leave(turn);
+                task.turn = Some(turn);
+            }
+            Wait::Share(writer, turn) => {
+                self.pages.writers.stop_waiting(writer, turn);
                 task.turn = Some(turn);
             }
             Wait::Frame(turn) => {
@@ -360,10 +370,12 @@ impl Engine {
         task.over = true;
         match std::mem::replace(&mut task.wait, Wait::None) {
             Wait::Room(turn) => self.room.leave(turn),
+            Wait::Share(writer, turn) => self.pages.writers.stop_waiting(writer, turn),
             Wait::Frame(turn) => self.wanted.leave(turn),
             _ => {}
         }
         self.end_hold(task);
+        self.end_writing(task);
         if task.begun {
             if let Some(handle) = self.handles.at(task.ask.handle)
                 && let Some(policy) = &mut handle.policy

@@ -39,6 +39,7 @@ impl Engine {
         if task.at == task.start {
             task.drops = self.drops;
         }
+        self.begin_writing(task);
         while task.at < task.end {
             if let Some(step) = self.write_page(now, task) {
                 return step;
@@ -94,7 +95,7 @@ impl Engine {
             self.plan_copy(task, frame, (offset, len), touched);
         } else {
             self.pages.store.copy_in_closed(frame, offset, &mut task.bio, len);
-            self.pages.wrote(frame, touched, now);
+            self.pages.wrote(frame, touched, now, task.writer.unwrap_or_default());
             self.pages.expose(frame);
             self.totals.copied_inside += 1;
         }
@@ -198,6 +199,7 @@ impl Engine {
     /// Marks the pages whose data has been copied as written.
     pub(super) fn copied(&mut self, now: Time, task: &mut Task) {
         let Some(key) = task.inflow.key else { return };
+        let writer = task.writer.unwrap_or_default();
         (self.events, self.progress) = (true, true);
         self.jobs.can_go_on |= !self.jobs.is_empty();
         for part in &task.inflow.parts {
@@ -209,7 +211,7 @@ impl Engine {
             info.flags &= !FILLING;
             info.io = NONE;
             let blocks = std::mem::take(&mut info.filling);
-            pages.wrote(part.frame, blocks, now);
+            pages.wrote(part.frame, blocks, now, writer);
             pages.expose(part.frame);
         }
         task.inflow.reset();

@@ -2,6 +2,9 @@
 //! one of its own.
 
 #[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "cache/flood.rs"]
+mod flood;
+#[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/life.rs"]
 mod life;
 #[allow(dead_code, reason = "the other tests use all of it")]
@@ -14,6 +17,7 @@ mod stamp;
 mod workload;
 
 use life::{Life, Trouble};
+use platter_block::bio::Context;
 use platter_block::defect::{self, Defect};
 
 /// Most lives until a defect must have been found.
@@ -47,4 +51,11 @@ fn lives_find_each_defect() {
         println!("{}: found by life {found:?}", wrong.name());
         assert!(found.is_some(), "{} is not found in {LIVES} lives", wrong.name());
     }
+    // Lives ask for no time.
+    let wait = || flood::beside_flood(Context::new(1), Context::new(2)).middle.as_millis();
+    assert_eq!(wait(), 0);
+    defect::put_back(Defect::CacheWriterTakesAll, true);
+    let waited = wait();
+    defect::put_back(Defect::CacheWriterTakesAll, false);
+    assert!(waited >= 50, "{waited} ms");
 }

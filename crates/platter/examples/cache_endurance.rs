@@ -8,6 +8,7 @@ use platter::spec::parse_time;
 use platter::{Access, Bio, Channel, Device, Op};
 use std::error::Error;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -73,6 +74,24 @@ impl Client {
 
     fn took(&mut self, nanos: u64) {
         self.longest = self.longest.max(nanos);
+    }
+}
+
+/// The end of a run.
+#[derive(Default)]
+struct End(Mutex<bool>, Condvar);
+
+impl End {
+    /// Waits, and returns whether the run goes on.
+    fn pause(&self, pause: Duration) -> bool {
+        let over = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.1.wait_timeout_while(over, pause, |over| !*over);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn come(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.1.notify_all();
     }
 }
 
@@ -191,38 +210,37 @@ fn real(span: Duration, file: &str) -> Result<bool> {
     let (calls, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let began = Instant::now();
     let mut log = Log { tenths: 0, sizes: 0, resident: Vec::new() };
-    let clients = std::thread::scope(|scope| -> Result<Vec<Client>> {
-        let work = |mut client: Client| {
-            let mut memory = vec![0; 64 << 10];
-            while began.elapsed() < span {
-                let bio = client.next().map_err(|error| error.to_string())?;
-                let (pos, len) = (bio.pos(), bio.len() as usize);
-                let start = Instant::now();
-                let result = match bio.op() {
-                    Op::Read => device.read_at(&mut memory[..len], pos),
-                    Op::Write => device.write_at(&memory[..len], pos),
-                    _ => device.flush(),
-                };
-                result.map_err(|error| error.to_string())?;
-                let took = start.elapsed().as_nanos() as u64;
-                client.took(took);
-                longest.fetch_max(took, Ordering::Relaxed);
-                calls.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_micros(KINDS[client.kind].1));
+    let end = End::default();
+    let work = |mut client: Client| {
+        let mut memory = vec![0; 64 << 10];
+        loop {
+            let bio = client.next().map_err(|error| error.to_string())?;
+            let (pos, len) = (bio.pos(), bio.len() as usize);
+            let start = Instant::now();
+            let result = match bio.op() {
+                Op::Read => device.read_at(&mut memory[..len], pos),
+                Op::Write => device.write_at(&memory[..len], pos),
+                _ => device.flush(),
+            };
+            result.map_err(|error| error.to_string())?;
+            let took = start.elapsed().as_nanos() as u64;
+            client.took(took);
+            longest.fetch_max(took, Ordering::Relaxed);
+            calls.fetch_add(1, Ordering::Relaxed);
+            if !end.pause(Duration::from_micros(KINDS[client.kind].1)) {
+                return Ok::<Client, String>(client);
             }
-            Ok::<Client, String>(client)
-        };
-        let threads: Vec<_> = Client::all().map(|client| scope.spawn(move || work(client))).collect();
-        while began.elapsed() < span {
-            std::thread::sleep(Duration::from_millis(100));
-            let passed = (began.elapsed().as_millis() * 1000 / span.as_millis()) as u64;
-            log.look(
-                &device,
-                passed.min(1000),
-                calls.load(Ordering::Relaxed),
-                longest.load(Ordering::Relaxed),
-            )?;
         }
+    };
+    let clients = std::thread::scope(|scope| -> Result<Vec<Client>> {
+        let work = &work;
+        let threads: Vec<_> = Client::all().map(|client| scope.spawn(move || work(client))).collect();
+        while began.elapsed() < span && end.pause(Duration::from_millis(100)) {
+            let passed = (began.elapsed().as_millis() * 1000 / span.as_millis()) as u64;
+            let (calls, longest) = (calls.load(Ordering::Relaxed), longest.load(Ordering::Relaxed));
+            log.look(&device, passed.min(1000), calls, longest).inspect_err(|_| end.come())?;
+        }
+        end.come();
         let ended = threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| "a client panicked")?.map_err(Into::into));

@@ -3,7 +3,7 @@
 use crate::rig;
 use crate::stamp::{self, SECTOR};
 use crate::workload::{Form, Live, Workload};
-use platter_block::bio::{Bio, Flags, Op};
+use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault::{Fault, Kind};
 use platter_block::hint::Hint;
 use platter_block::resident::PAGE;
@@ -283,6 +283,9 @@ impl Life {
         }
         if self.trouble.timeouts && self.rng.below(4) == 0 {
             bio.set_deadline(Some(self.now() + Span::from_micros(self.rng.pick(&[0, 50, 5_000, 200_000]))));
+        }
+        if self.sizes.is_some() {
+            bio.set_context(Context::new(bio.token() as u32 % 3));
         }
         bio.set_handle(self.rng.pick(open.handles.iter().map(Handle::id).collect::<Vec<_>>().as_slice()));
         let channel = self.rng.below(open.channels.len() as u64) as usize;

@@ -8,6 +8,7 @@ mod dead;
 mod disk;
 mod early;
 mod errors;
+mod flood;
 mod killed;
 mod life;
 mod limits;
@@ -20,6 +21,7 @@ mod rig;
 mod schedule;
 #[path = "../../../platter-stack/tests/array/script.rs"]
 mod script;
+mod share;
 mod stacked;
 mod stamp;
 mod threads;
