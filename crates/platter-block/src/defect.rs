@@ -65,6 +65,8 @@ defects! {
     CacheResizeForgetsData "cache-resize-forgets-data" "a cache that becomes smaller moves pages without their data"
     /// A cache that becomes smaller takes pages that it moves for clean ones.
     CacheResizeForgetsDirty "cache-resize-forgets-dirty" "a cache that becomes smaller takes pages that it moves for clean ones"
+    /// Write-back fills the disk's queue, however little hurry there is, and reads wait behind it.
+    CacheWriteBackStarvesReads "cache-write-back-starves-reads" "write-back of a cache fills the disk's queue, and reads wait behind it"
     /// One writer may have all dirty pages of a cache, and the others wait behind it.
     CacheWriterTakesAll "cache-writer-takes-all" "one writer may have all dirty pages of a cache"
     /// A cache writes nothing back while 1,024 I/Os of any kind are under way.

@@ -18,6 +18,8 @@ pub(super) struct WriteBack {
     pub(super) interval: Span,
     /// A flush of a range writes back all dirty pages if there are at most this many.
     pub(super) gather: u32,
+    /// Write-backs in flight while there is no hurry.
+    pub(super) depth: u32,
 }
 
 /// An entry in the order: the page, its sequence number, and when it became dirty. It is stale as soon as no
@@ -80,6 +82,14 @@ const TIDY: usize = 256;
 
 /// Most epochs with dirty pages; a further barrier waits until there are fewer.
 pub(super) const MAX_EPOCHS: usize = 4096;
+
+impl WriteBack {
+    /// Dirty pages up to which there is no hurry: the middle between the background share and the limit, up to which Linux's
+    /// writers run freely (`dirty_freerun_ceiling` in `mm/page-writeback.c`).
+    pub(super) fn free_run(&self) -> u32 {
+        self.background.midpoint(self.limit)
+    }
+}
 
 impl Dirty {
     pub(super) fn new(rules: WriteBack) -> Dirty {
@@ -246,6 +256,24 @@ impl Dirty {
         self.pause = Span(self.pause.0.saturating_mul(2)).min(LONGEST_PAUSE);
     }
 
+    /// How many of `most` write-backs may be in flight: the fewest until more pages are dirty than may be without
+    /// hurry or one is older than it may be; all at the limit, and at twice that age.
+    ///
+    /// As Linux's throttling of write-back (`block/blk-wbt.c`, 4.10), which gives background writes a quarter of the depth of the
+    /// disk, others a half, and all to those that tasks wait for. Here it is a matter of degree.
+    pub(super) fn depth(&self, now: Time, most: u32) -> u32 {
+        let part =
+            |done: u64, whole: u64| (u128::from(done) * 1024 / u128::from(whole.max(1))).min(1024) as u64;
+        let WriteBack { limit, expire, depth, .. } = self.rules;
+        let free_run = self.rules.free_run();
+        let many = part(self.taken().saturating_sub(free_run).into(), limit.saturating_sub(free_run).into());
+        let oldest = self.tidied.front().or_else(|| self.ring.front());
+        let age = oldest.map_or(Span::ZERO, |&(.., since)| now.since(since));
+        let old = part(age.0.saturating_sub(expire.0), expire.0);
+        let more = most.saturating_sub(depth);
+        depth.min(most) + (u64::from(more) * many.max(old) / 1024) as u32
+    }
+
     /// When write-back has work to do even if nothing else happens.
     pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
         if self.count == 0 {
@@ -291,6 +319,7 @@ mod tests {
         expire: Span::from_secs(30),
         interval: Span::from_secs(5),
         gather: 0,
+        depth: 32,
     };
 
     #[test]
@@ -342,6 +371,20 @@ mod tests {
         let mut out = Vec::new();
         dirty.take(usize::MAX, &mut out, |(page, ..)| (page < 1000).then_some(true));
         assert_eq!(out.iter().map(|&(page, ..)| page).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn more_is_in_flight_as_dirty_pages_are_many_or_old() {
+        let mut dirty = Dirty::new(WriteBack { background: 100, limit: 200, depth: 24, ..RULES });
+        (0..100).for_each(|page| _ = dirty.add(page, Time(0)));
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        assert_eq!([0, 30, 45, 60, 90].map(|now| dirty.depth(at(now), 1024)), [24, 24, 524, 1024, 1024]);
+        (100..150).for_each(|page| _ = dirty.add(page, Time(0)));
+        assert_eq!(dirty.depth(at(0), 1024), 24);
+        (150..175).for_each(|page| _ = dirty.add(page, Time(0)));
+        assert_eq!([0, 30, 50].map(|now| dirty.depth(at(now), 1024)), [524, 524, 690]);
+        (175..250).for_each(|page| _ = dirty.add(page, Time(0)));
+        assert_eq!((dirty.depth(at(0), 1024), dirty.depth(at(0), 10)), (1024, 10));
     }
 
     #[test]

@@ -122,6 +122,13 @@ pub const TYPE: LayerType = LayerType {
             (0, 1 << 31),
             "a flush of a range writes back all dirty pages if there are at most this many",
         ),
+        Param::number(
+            "write_depth",
+            Unit::Requests,
+            32,
+            (1, 1024),
+            "write-backs in flight while few pages are dirty and none is overdue",
+        ),
         Param::word(
             "prefault",
             &["off", "ahead", "open"],
@@ -158,7 +165,7 @@ pub const TYPE: LayerType = LayerType {
                     let what = format!("there is no readahead policy number {}", number(1));
                     LayerError::Param(ParamError(what))
                 })?,
-                values: values.get(13..).unwrap_or_default().to_vec(),
+                values: values.get(14..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },
                 background: number(4) as u32,
@@ -167,13 +174,14 @@ pub const TYPE: LayerType = LayerType {
                 interval: millis(7),
                 congestion: number(8) as u32,
                 gather: number(9) as u32,
-                prefault: match values[10] {
+                write_depth: number(10) as u32,
+                prefault: match values[11] {
                     0 => Prefault::Off,
                     1 => Prefault::Ahead,
                     _ => Prefault::Open,
                 },
-                max_size: number(11),
-                min_size: number(12),
+                max_size: number(12),
+                min_size: number(13),
             },
         )
     },
@@ -215,6 +223,9 @@ pub struct Settings {
     /// A flush of a range (a file) writes back all dirty pages of the device if there are at most this many:
     /// flushes of other ranges that follow then find nothing left to write.
     pub gather: u32,
+    /// Write-backs in flight while few pages are dirty and none is overdue. More are as the number of dirty pages
+    /// goes from the middle between the background share and the limit to the limit, or the age of the oldest one from `expire` to twice that; then 1,024.
+    pub write_depth: u32,
     /// When the memory for pages is populated. A cache over a simulated device does not populate it ahead.
     pub prefault: Prefault,
     /// Most bytes that `size` can be set to while the cache is open, or 0: it can only become smaller and as it was.
@@ -238,6 +249,7 @@ impl Default for Settings {
             interval: Span::from_secs(5),
             congestion: 112,
             gather: 1024,
+            write_depth: 32,
             prefault: Prefault::Ahead,
             max_size: 0,
             min_size: 0,
@@ -271,6 +283,10 @@ impl Settings {
         }
         if !self.size.is_multiple_of(PAGE) || self.size / PAGE > u64::from(u32::MAX / 2) {
             return refuse(format!("size={} is out of range: multiples of {PAGE} up to 8T", self.size));
+        }
+        if !(1..=writeback::MAX_WRITES).contains(&self.write_depth) {
+            let (depth, most) = (self.write_depth, writeback::MAX_WRITES);
+            return refuse(format!("write_depth={depth} is out of range: 1 to {most}"));
         }
         let (size, max, min) = (self.size, self.max_size, self.min_size);
         if max != 0 && (max < size || !max.is_multiple_of(PAGE) || max / PAGE > u64::from(u32::MAX / 2)) {

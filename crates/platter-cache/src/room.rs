@@ -6,6 +6,7 @@ use super::engine::{Engine, SPENT, note};
 use super::pages::TRIES;
 use super::replace::LOOKS;
 use super::task::{Step, Task, Wait};
+use super::writeback::MAX_WRITES;
 use super::writers::OTHERS;
 use crate::readahead::PAGE;
 use platter_block::defect::{self, Defect};
@@ -38,8 +39,7 @@ impl Engine {
         // the common limit.
         let moves = self.ios.writing > 0 && dirty.in_doubt == 0 && self.write_error.is_none();
         let is_on = writers > 1 && moves && !defect::is_on(Defect::CacheWriterTakesAll);
-        let free_run = dirty.rules.background.midpoint(dirty.rules.limit);
-        (is_on && dirty.taken() >= free_run).then(|| dirty.rules.limit / writers)
+        (is_on && dirty.taken() >= dirty.rules.free_run()).then(|| dirty.rules.limit / writers)
     }
 
     /// Whether a task must wait because its writer has more than its share.
@@ -83,7 +83,7 @@ impl Engine {
         if self.pages.dirty.count >= self.pages.dirty.rules.limit {
             let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
             // Pages whose write-back has not failed yet can be written while the others cannot.
-            self.write_oldest(|_| true, failed.is_none());
+            self.write_oldest(|_| true, failed.is_none(), MAX_WRITES);
             let given_up = failed.filter(|_| self.ios.writing == 0);
             if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
@@ -109,7 +109,7 @@ impl Engine {
 
     /// There are too many epochs for another barrier: the task waits until a write-back ends.
     pub(super) fn wait_for_epochs(&mut self, task: &mut Task) -> Step {
-        self.write_oldest(|_| true, true);
+        self.write_oldest(|_| true, true, MAX_WRITES);
         match (self.ios.some_write(), self.write_error) {
             (Some(key), _) => match self.hopeless() {
                 Some(fault) => Err(fault),
@@ -139,7 +139,7 @@ impl Engine {
             // Write-back is impossible, so no frame will become free.
             return Err(fault);
         }
-        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true) {
+        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true, MAX_WRITES) {
             return self.wait_for_frame(task);
         }
         if self.end_old_holds(now) {

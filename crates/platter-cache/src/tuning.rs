@@ -8,7 +8,7 @@ use platter_block::time::Span;
 
 /// The place of those of write-back and readahead in the table of parameters.
 const FIRST: usize = 4;
-const COUNT: usize = 6;
+const COUNT: usize = 7;
 
 fn tunable() -> &'static [Param] {
     &TYPE.params[FIRST..FIRST + COUNT]
@@ -24,6 +24,7 @@ pub(super) struct Tuning {
     interval: Span,
     congestion: u32,
     gather: u32,
+    write_depth: u32,
     /// Bytes for pages, and the range of it.
     size: u64,
     range: (u64, u64),
@@ -50,6 +51,7 @@ impl Tuning {
             interval: settings.interval,
             congestion: settings.congestion,
             gather: settings.gather,
+            write_depth: settings.write_depth,
             size: settings.size,
             range: (settings.least(), settings.most()),
             squeezed: u64::MAX,
@@ -63,7 +65,8 @@ impl Tuning {
         let percent = |value: u64| value.cast_signed();
         let (expire, interval) = (millis(self.expire), millis(self.interval));
         let (congestion, gather) = (self.congestion.into(), self.gather.into());
-        [percent(self.background), percent(self.dirty), expire, interval, congestion, gather]
+        let depth = self.write_depth.into();
+        [percent(self.background), percent(self.dirty), expire, interval, congestion, gather, depth]
     }
 
     /// The parameter `size` with its range in this cache.
@@ -93,7 +96,8 @@ impl Tuning {
             3 => new.expire = Span::from_millis(number),
             4 => new.interval = Span::from_millis(number),
             5 => new.congestion = number as u32,
-            _ => new.gather = number as u32,
+            6 => new.gather = number as u32,
+            _ => new.write_depth = number as u32,
         }
         let Tuning { background, dirty, .. } = new;
         if background > dirty {
@@ -140,6 +144,7 @@ impl Tuning {
             expire: self.expire,
             interval: self.interval,
             gather: self.gather,
+            depth: self.write_depth,
         };
         Tuned { rules, congestion: self.congestion, pages }
     }

@@ -47,15 +47,16 @@ impl Engine {
             dirty.next_look = now + rules.interval;
         }
         let expired = |since: Time| looks && since + rules.expire <= now;
-        let any = self.write_oldest(|since| over || expired(since), true);
+        let most = self.most_writes(now);
+        let any = self.write_oldest(|since| over || expired(since), true, most);
         // The rest is done in the next turn.
-        self.pages.dirty.owed = looks && (any || self.is_full());
+        self.pages.dirty.owed = looks && (any || self.is_full(most));
     }
 
     /// Starts to write back some of the oldest dirty pages, as far as they are `due`. Returns whether there
-    /// were any. Pages whose write-back has failed are only tried if `again`.
-    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool) -> bool {
-        if self.is_full() {
+    /// were any. Pages whose write-back has failed are only tried if `again`. About `most` are in flight at most.
+    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool, most: u32) -> bool {
+        if self.is_full(most) {
             self.pages.dirty.stalled = true;
             return false;
         }
@@ -68,14 +69,17 @@ impl Engine {
         }
         let mut batch = std::mem::take(&mut self.batch);
         // Pages before this one are in the batch.
-        let mut next = 0;
+        let (mut next, mut runs) = (0, self.ios.writing);
         while batch.len() < BATCH
+            && runs < most
             && let Some(place) = chosen.pop()
         {
             let (page, seq, _) = place;
             let Some(frame) = self.pages.version(page, seq).filter(|_| page >= next) else { continue };
             if self.pages.may_write(frame) {
                 batch.push(frame);
+                // One that follows the run before it may join that.
+                runs += u32::from(page > next || next == 0);
                 next = self.add_neighbours(page, &mut batch);
             } else if !self.pages.info(frame).is(WRITING) {
                 self.pages.dirty.put_back(place);
@@ -89,12 +93,20 @@ impl Engine {
         any
     }
 
+    /// Most write-backs in flight that no task waits for, so that reads do not wait behind them.
+    fn most_writes(&self, now: Time) -> u32 {
+        match defect::is_on(Defect::CacheWriteBackStarvesReads) {
+            true => MAX_WRITES,
+            false => self.pages.dirty.depth(now, MAX_WRITES),
+        }
+    }
+
     /// Whether too much is in flight to begin a write-back.
-    fn is_full(&self) -> bool {
+    fn is_full(&self, most: u32) -> bool {
         if defect::is_on(Defect::CacheWriteBackCountsAllIo) {
             return self.ios.out >= MAX_WRITES;
         }
-        self.ios.writing >= MAX_WRITES
+        self.ios.writing >= most
     }
 
     /// Adds the dirty pages that follow a page, so that the disk gets runs. Returns the first page that is

@@ -58,4 +58,10 @@ fn lives_find_each_defect() {
     let waited = wait();
     defect::put_back(Defect::CacheWriterTakesAll, false);
     assert!(waited >= 50, "{waited} ms");
+    let wait = || flood::reads_beside_write_back().as_millis();
+    assert!(wait() <= 20);
+    defect::put_back(Defect::CacheWriteBackStarvesReads, true);
+    let waited = wait();
+    defect::put_back(Defect::CacheWriteBackStarvesReads, false);
+    assert!(waited >= 30, "{waited} ms");
 }

@@ -76,3 +76,25 @@ pub(crate) fn beside_flood(light: Context, heavy: Context) -> Beside {
     let flooded = flooded * 1_000_000_000 / world.clock().now().0;
     Beside { longest: times[times.len() - 1], middle: times[times.len() / 2], flooded }
 }
+
+/// The longest time of 300 random reads, one at a time, beside the write-back of 4,000 pages that a program has written before.
+pub(crate) fn reads_beside_write_back() -> Span {
+    let ideal = Ideal { size: 64 * MIB, latency: Span::from_millis(1), depth: 8, write_cache: false };
+    let world = World::new(1);
+    let (disk, _) = rig::disk(&world, ideal, None);
+    let settings = Settings { background: 1, dirty: 90, window: 0, write_depth: 4, ..small(10_000) };
+    let device = rig::cached(rig::backend(&disk, DiskSettings::default()), &settings);
+    (0..4000).for_each(|page| device.write_at(&[1; 4096], page * 12_288).unwrap());
+    let (mut channel, mut rng, mut done) = (device.channel(1).unwrap(), Rng::new(3), Vec::new());
+    let mut longest = Span::ZERO;
+    for _ in 0..300 {
+        let began = world.clock().now();
+        assert!(channel.submit(Bio::read(4096 + rng.below(5000) * 12_288, vec![0u8; 4096]).unwrap()).is_ok());
+        channel.flush();
+        while channel.poll(&mut done) == 0 {
+            pass(&world, &[&channel]);
+        }
+        longest = longest.max(world.clock().now().since(began));
+    }
+    longest
+}

@@ -1,5 +1,6 @@
 //! Many I/Os at once: none starves, and no work is done twice or without result.
 
+use crate::flood::reads_beside_write_back;
 use crate::rig::{self, small};
 use platter_block::bio::Bio;
 use platter_block::time::{Span, Time};
@@ -93,6 +94,13 @@ fn readers_do_not_keep_writers_out() {
     }
     assert_eq!(writer.outstanding(), 0, "at {:?}", world.clock().now());
     assert!(done.iter().all(|bio| bio.status().is_ok()));
+}
+
+/// Nor does write-back that is in no hurry delay reads for long.
+#[test]
+fn write_back_does_not_keep_readers_waiting() {
+    let longest = reads_beside_write_back();
+    assert!(longest <= Span::from_millis(20), "{longest:?}");
 }
 
 /// Readahead works for a sequential reader beside other readers: on a disk with room for all of them it is as
