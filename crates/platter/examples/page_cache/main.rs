@@ -8,6 +8,7 @@
 mod cold;
 mod hits;
 mod loaded;
+mod throttled;
 
 use platter::{Access, Device};
 use std::error::Error;
@@ -26,7 +27,7 @@ pub(crate) struct Side {
 }
 
 /// The names of cells, the two sides, and the unit.
-const CELLS: [(&str, &str); 13] = [
+const CELLS: [(&str, &str); 14] = [
     ("hit-4k-8m", "copied 4 KiB hits, 8 MiB of pages, against pread(2); M/s"),
     ("hit-4k-256m", "copied 4 KiB hits, 256 MiB of pages, against pread(2); M/s"),
     ("ref-4k-8m", "4 KiB hits by reference, 8 MiB of pages, against pread(2); M/s"),
@@ -46,7 +47,14 @@ const CELLS: [(&str, &str); 13] = [
         "4 threads, each syncs after 10 writes of 4 KiB, against pwrite(2), fdatasync(2); thousand writes/s",
     ),
     ("one-page", "4 threads, 4 KiB hits of one page, against pread(2); M/s"),
+    (
+        THROTTLED,
+        "4 threads, random writes of 4 KiB, 8 to 16 MiB dirty, against pwrite(2): the slowest write of a thousand; 1/s",
+    ),
 ];
+
+/// It sets the kernel's limits of dirty pages for a while, so it runs only if it is named.
+const THROTTLED: &str = "throttled";
 
 pub(crate) struct Bench {
     pub(crate) path: PathBuf,
@@ -64,6 +72,12 @@ impl Bench {
     /// The same, to read and write.
     pub(crate) fn written(&self, size: u64) -> Result<Device, Box<dyn Error>> {
         self.open(size, Access::read_write())
+    }
+
+    /// The same, with more parameters.
+    pub(crate) fn written_with(&self, size: u64, more: &str) -> Result<Device, Box<dyn Error>> {
+        let spec = format!("cache(size={size}, {more} {} \"{}\")", self.cache, self.path.display());
+        Ok(platter::open(&spec, Access::read_write())?)
     }
 
     fn open(&self, size: u64, access: Access) -> Result<Device, Box<dyn Error>> {
@@ -158,9 +172,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let bench = Bench { path: dir.join("page-cache.dat"), size, cache };
     make(&bench.path, size)?;
-    for (name, what) in
-        CELLS.iter().filter(|(name, _)| cells.is_empty() || cells.iter().any(|cell| cell == name))
-    {
+    let is_meant =
+        |name: &str| (cells.is_empty() && name != THROTTLED) || cells.iter().any(|cell| cell == name);
+    for (name, what) in CELLS.iter().filter(|(name, _)| is_meant(name)) {
         let mut pairs = Vec::new();
         for round in 0..rounds {
             pairs.push(match *name {
@@ -176,6 +190,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "aged-16k" => loaded::aged(&bench, round)?,
                 "mixed-16k" => loaded::mixed(&bench, round)?,
                 "sync-10" => loaded::synced(&bench, round)?,
+                THROTTLED => throttled::throttled(&bench, round)?,
                 _ => loaded::one_page(&bench, round)?,
             });
         }
