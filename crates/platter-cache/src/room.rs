@@ -62,11 +62,11 @@ impl Engine {
         self.write_error.filter(|_| self.pages.dirty.failed > self.ios.writing)
     }
 
-    /// Empties frames that the cache is not to use any more.
-    pub(super) fn shrink(&mut self, now: Time) {
+    /// Empties frames that the cache is not to use any more, and frees those that it is to use again.
+    pub(super) fn resize(&mut self, now: Time) {
         let work = SPENT.saturating_sub(self.work);
         let (before, handles) = (self.pages.surplus(), &mut self.handles);
-        self.work += self.pages.shrink(now, work, &mut |evicted| note(handles, evicted));
+        self.work += self.pages.resize(now, work, &mut |evicted| note(handles, evicted));
         self.progress |= self.pages.surplus() < before;
     }
 

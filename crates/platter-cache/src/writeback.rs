@@ -34,7 +34,7 @@ impl Engine {
     /// or any pages while too many are dirty.
     pub(super) fn run_background(&mut self, now: Time) {
         self.run_jobs();
-        self.shrink(now);
+        self.resize(now);
         let rules = self.pages.dirty.rules;
         if self.is_spent() || self.pages.dirty.wakeup(now).is_none_or(|at| at > now) {
             return;

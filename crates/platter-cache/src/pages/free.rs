@@ -112,6 +112,7 @@ impl PageTable {
         let keeps = frame < self.most();
         if !keeps {
             self.infos[frame as usize] = FrameInfo { io: UNUSED, ..EMPTY };
+            self.sizing.unused += 1;
         }
         keeps
     }

@@ -27,6 +27,9 @@ pub(in super::super) struct Sizing {
     any: bool,
     /// All frames that are left were found busy: not before this time again.
     not_before: Time,
+    /// Frames of the table that are marked as unused, and the first one that may be and is to be used again.
+    pub(super) unused: u32,
+    again: u32,
     /// Frames that have left the table: those whose memory is still there, and those whose memory a lane is giving back.
     gone: Range<u32>,
     giving: Range<u32>,
@@ -34,7 +37,7 @@ pub(in super::super) struct Sizing {
 
 impl Sizing {
     pub(super) fn new(most: u32) -> Sizing {
-        Sizing { most, ..Sizing::default() }
+        Sizing { most, again: NONE, ..Sizing::default() }
     }
 }
 
@@ -68,6 +71,9 @@ impl PageTable {
     /// Sets the number of frames to use, at most as many as there are.
     pub(in super::super) fn set_most(&mut self, most: u32) {
         let most = most.min(self.store.count());
+        if self.sizing.unused > 0 {
+            self.sizing.again = self.sizing.again.min(self.sizing.most);
+        }
         let gone = &mut self.sizing.gone;
         // Frames whose memory is still there are used as they are.
         gone.start = gone.start.max(most).min(gone.end);
@@ -90,19 +96,39 @@ impl PageTable {
     pub(in super::super) fn next_shrink(&self, now: Time) -> Option<Time> {
         let is_giving = self.sizing.giving.is_empty() && !self.sizing.gone.is_empty();
         match self.surplus() {
-            0 if is_giving => Some(now),
+            0 if is_giving || self.sizing.again != NONE => Some(now),
             0 => None,
             _ => Some(self.sizing.not_before.max(now)),
         }
     }
 
-    /// Empties frames behind the end, for at most `work`. Returns the work done, and the pages that left unused.
-    pub(in super::super) fn shrink(&mut self, now: Time, work: u32, note: &mut dyn FnMut(Evicted)) -> u32 {
+    /// Frees frames that were marked as unused and are to be used again, for at most `work`. Returns the work done.
+    fn use_again(&mut self, work: u32) -> u32 {
+        let mut done = 0;
+        while self.sizing.again != NONE && done < work {
+            let frame = self.sizing.again;
+            if self.sizing.unused == 0 || frame >= self.most().min(self.used()) {
+                self.sizing.again = NONE;
+                break;
+            }
+            if self.is_unused(frame) {
+                self.sizing.unused -= 1;
+                self.release(frame);
+            }
+            self.sizing.again += 1;
+            done += 1;
+        }
+        done
+    }
+
+    /// Empties frames behind the end, for at most `work`. Returns the work done. `note` gets what was evicted.
+    pub(in super::super) fn resize(&mut self, now: Time, work: u32, note: &mut dyn FnMut(Evicted)) -> u32 {
+        let freed = self.use_again(work);
         if !self.is_shrinking(now) {
-            return 0;
+            return freed;
         }
         self.release_pinned();
-        let mut done = PINNED_LOOKS as u32 / 4;
+        let mut done = freed + PINNED_LOOKS as u32 / 4;
         while done < work && self.surplus() > 0 {
             if self.sizing.at < self.most() || self.sizing.at >= self.used() {
                 if self.sizing.at < self.most() && !self.sizing.any && self.sizing.at > 0 {
@@ -129,6 +155,7 @@ impl PageTable {
         let before = self.used();
         while self.surplus() > 0 && self.is_unused(self.used() - 1) {
             self.infos.pop();
+            self.sizing.unused -= 1;
         }
         let gone = &mut self.sizing.gone;
         let end = if Range::is_empty(gone) { before } else { gone.end };

@@ -116,6 +116,26 @@ fn dirty_pages_and_pages_that_are_held_are_not_lost() {
     }
 }
 
+/// A size that grows again before all was given back: every frame is used again.
+#[test]
+fn a_cache_that_became_smaller_in_part_has_its_old_size_again() {
+    let rig = rig(&Settings { window: 0, ..small(1000) });
+    rig.read(0..1000);
+    // Frames are used in turn: these are the last one, and one in the middle of those that are emptied.
+    let handle = rig.device.handle();
+    let held = [999, 600].map(|page| handle.page(page * PAGE).unwrap());
+    rig.set("size", 200 * PAGE).unwrap();
+    rig.work();
+    assert!(rig.number("pages to give back") > 0);
+    rig.set("size", 700 * PAGE).unwrap();
+    rig.work();
+    rig.set("size", 1000 * PAGE).unwrap();
+    drop(held);
+    rig.work();
+    rig.read(0..1000);
+    assert_eq!(rig.read(0..1000), 0, "{} evicted", rig.number("pages evicted"));
+}
+
 /// The limits of dirty pages are shares of the new size.
 #[test]
 fn writers_wait_by_the_new_size() {
