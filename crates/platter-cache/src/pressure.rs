@@ -116,7 +116,7 @@ fn tell(is_under: bool) -> bool {
         // The lock is kept, so that a cache that is dropped meanwhile is not dropped here.
         let open = lock(entry);
         if let Some(shared) = open.as_ref().and_then(Weak::upgrade) {
-            shared.feel(is_under);
+            shared.adapt(is_under);
         }
     }
     !entries.is_empty()

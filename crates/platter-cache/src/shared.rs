@@ -101,10 +101,10 @@ impl Shared {
         Ok(())
     }
 
-    /// Tasks stall on memory, or have not for a while.
-    pub(super) fn feel(&self, is_under: bool) {
+    /// Adapts the size to memory pressure, or to none for a while.
+    pub(super) fn adapt(&self, is_under: bool) {
         let mut tuning = lock(&self.tuning);
-        if tuning.feel(is_under) && self.apply(&tuning).is_ok() && is_under {
+        if tuning.adapt(is_under) && self.apply(&tuning).is_ok() && is_under {
             self.squeezes.fetch_add(1, Ordering::Relaxed);
         }
     }

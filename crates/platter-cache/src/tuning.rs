@@ -33,7 +33,7 @@ pub(super) struct Tuning {
     min_size: u64,
 }
 
-/// What a cache is to do otherwise.
+/// What the engine works by.
 pub(super) struct Tuned {
     pub(super) rules: WriteBack,
     /// No readahead while this many readahead I/Os are in flight.
@@ -123,9 +123,9 @@ impl Tuning {
         self.size.min(self.squeezed)
     }
 
-    /// Under memory pressure the cache has an eighth less, down to its least size; without, it takes an eighth of its size again.
-    /// Returns whether that changes anything.
-    pub(super) fn feel(&mut self, is_under: bool) -> bool {
+    /// Adapts the size: under memory pressure the cache has an eighth less, down to its least size; without, it takes an eighth
+    /// of its size again. Returns whether that changes anything.
+    pub(super) fn adapt(&mut self, is_under: bool) -> bool {
         let before = self.bytes();
         let bytes = match is_under {
             true => (before - before / 8).max(self.min_size.min(before)),
@@ -169,7 +169,7 @@ mod tests {
         let settings = Settings { size: 64 * MIB, min_size: 20 * MIB, ..Settings::default() };
         let mut tuning = Tuning::new(&settings);
         let mut sizes = Vec::new();
-        while tuning.feel(true) {
+        while tuning.adapt(true) {
             sizes.push(tuning.tuned().pages as u64 * PAGE);
         }
         assert_eq!(sizes[..2], [56 * MIB, 49 * MIB]);
@@ -177,14 +177,14 @@ mod tests {
         assert!(sizes.iter().all(|size| size.is_multiple_of(PAGE)));
         // The value that was set stays, and the size returns to it.
         assert_eq!(tuning.params()[0].1, 64 << 20);
-        assert!(tuning.feel(false));
+        assert!(tuning.adapt(false));
         assert_eq!(tuning.tuned().pages as u64 * PAGE, 28 * MIB);
-        while tuning.feel(false) {}
+        while tuning.adapt(false) {}
         assert_eq!(tuning.tuned().pages as u64 * PAGE, 64 * MIB);
-        assert!(!tuning.feel(false));
+        assert!(!tuning.adapt(false));
         // A size below the least one is kept.
         tuning.set("size", 10 << 20).unwrap();
-        assert!(!tuning.feel(true) && tuning.tuned().pages as u64 * PAGE == 10 * MIB);
+        assert!(!tuning.adapt(true) && tuning.tuned().pages as u64 * PAGE == 10 * MIB);
     }
 
     #[test]

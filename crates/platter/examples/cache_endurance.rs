@@ -246,6 +246,12 @@ fn real(span: Duration, file: &str) -> Result<bool> {
             .map(|thread| thread.join().map_err(|_| "a client panicked")?.map_err(Into::into));
         ended.collect()
     });
+    // A call is at least as long as the longest I/O that it waits for.
+    let statistics = device.statistics();
+    for op in [Op::Read, Op::Write, Op::Flush] {
+        let longest = statistics.latency(op).map(|(nanos, _)| nanos).max().unwrap_or(0);
+        println!("the disk's longest {op}: {:.1} ms", longest as f64 / 1e6);
+    }
     drop(device);
     std::fs::remove_file(file)?;
     Ok(log.end(&clients?))

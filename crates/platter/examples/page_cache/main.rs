@@ -7,6 +7,7 @@
 
 mod cold;
 mod hits;
+mod limited;
 mod loaded;
 mod throttled;
 
@@ -27,7 +28,7 @@ pub(crate) struct Side {
 }
 
 /// The names of cells, the two sides, and the unit.
-const CELLS: [(&str, &str); 14] = [
+const CELLS: [(&str, &str); 15] = [
     ("hit-4k-8m", "copied 4 KiB hits, 8 MiB of pages, against pread(2); M/s"),
     ("hit-4k-256m", "copied 4 KiB hits, 256 MiB of pages, against pread(2); M/s"),
     ("ref-4k-8m", "4 KiB hits by reference, 8 MiB of pages, against pread(2); M/s"),
@@ -38,6 +39,10 @@ const CELLS: [(&str, &str); 14] = [
     ("streams-16", "16 interleaved streams on one handle against one stream, cold, Platter's own; MiB/s"),
     ("random-16k", "16 threads on one handle of a cold file, 16 KiB, against pread(2); thousands/s"),
     ("aged-16k", "the same, through a cache of 256 MiB that is full of other pages; thousands/s"),
+    (
+        LIMITED,
+        "the same through 256 MiB of memory, four of five reads in 192 MiB, against a memory cgroup; thousands/s",
+    ),
     (
         "mixed-16k",
         "the same, three writes for seven reads, synced at the end, against pread(2), pwrite(2); thousands/s",
@@ -52,6 +57,9 @@ const CELLS: [(&str, &str); 14] = [
         "4 threads, random writes of 4 KiB, 8 to 16 MiB dirty, against pwrite(2): the slowest write of a thousand; 1/s",
     ),
 ];
+
+/// It needs a memory cgroup.
+const LIMITED: &str = "limited-16k";
 
 /// It sets the kernel's limits of dirty pages for a while, so it runs only if it is named.
 const THROTTLED: &str = "throttled";
@@ -152,6 +160,11 @@ fn make(path: &Path, size: u64) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let (mut rounds, mut size, mut cells, mut dir) = (5, 4u64 << 30, Vec::new(), PathBuf::from("."));
     let mut cache = String::new();
+    if let [_, side, path, size] = &std::env::args().collect::<Vec<_>>()[..]
+        && side == limited::SIDE
+    {
+        return limited::kernel_side(path, size);
+    }
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -175,6 +188,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let is_meant =
         |name: &str| (cells.is_empty() && name != THROTTLED) || cells.iter().any(|cell| cell == name);
     for (name, what) in CELLS.iter().filter(|(name, _)| is_meant(name)) {
+        if let Some(why) = (*name == LIMITED).then(limited::obstacle).flatten() {
+            println!("{name:16} skipped: {why}");
+            continue;
+        }
         let mut pairs = Vec::new();
         for round in 0..rounds {
             pairs.push(match *name {
@@ -188,6 +205,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 "streams-16" => cold::streams(&bench, round)?,
                 "random-16k" => cold::random(&bench, round)?,
                 "aged-16k" => loaded::aged(&bench, round)?,
+                LIMITED => limited::limited(&bench, round)?,
                 "mixed-16k" => loaded::mixed(&bench, round)?,
                 "sync-10" => loaded::synced(&bench, round)?,
                 THROTTLED => throttled::throttled(&bench, round)?,
