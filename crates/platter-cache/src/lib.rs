@@ -223,8 +223,9 @@ pub struct Settings {
     /// A flush of a range (a file) writes back all dirty pages of the device if there are at most this many:
     /// flushes of other ranges that follow then find nothing left to write.
     pub gather: u32,
-    /// Write-backs in flight while few pages are dirty and none is overdue. More are as the number of dirty pages
-    /// goes from the middle between the background share and the limit to the limit, or the age of the oldest one from `expire` to twice that; then 1,024.
+    /// Write-backs in flight while few pages are dirty and none is overdue. There are more as the number of dirty pages goes from
+    /// the middle between the background share and the limit to the limit, or the age of the oldest one from `expire` to twice
+    /// that; then 1,024.
     pub write_depth: u32,
     /// When the memory for pages is populated. A cache over a simulated device does not populate it ahead.
     pub prefault: Prefault,

@@ -6,6 +6,7 @@
 use super::shared::Shared;
 use crate::sync::{Mutex, lock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,8 @@ fn run(file: &File) {
             // The cgroup is gone.
             Ok(_) if files[0].revents().contains(PollFlags::ERR) => return end(),
             Ok(_) => true,
-            Err(_) => continue,
+            Err(Errno::INTR) => continue,
+            Err(_) => return end(),
         };
         if !tell(is_under) {
             return;

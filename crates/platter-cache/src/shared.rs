@@ -6,6 +6,7 @@ use super::inbox::Inbox;
 use super::late::Late;
 use super::task::{Own, Spare, Task};
 use super::tuning::Tuning;
+use crate::readahead::PAGE;
 use crate::sync::{AtomicU64, Mutex, lock, lock_unbroken};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
@@ -17,6 +18,7 @@ use platter_stack::kit::host::PATIENCE;
 use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::{Board, EngineLock, Host, Turns};
 use platter_stack::reports::Reports;
+use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -75,6 +77,25 @@ impl Shared {
 }
 
 impl Shared {
+    /// Populates the memory that comes in with these values, if memory is populated at opening.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the engine is broken.
+    pub(super) fn populate(&self, tuning: &Tuning) -> Result<(), String> {
+        let pages = tuning.tuned().pages;
+        let before = self.engine().map_err(|fault| fault.to_string())?.pages.most();
+        if !self.populates || pages <= before {
+            return Ok(());
+        }
+        match self.frames.populate(before..pages) {
+            // A kernel that cannot gives it on first use.
+            Ok(()) | Err(Errno::INVAL) => Ok(()),
+            Err(error) => {
+                Err(format!("no memory for {} more bytes: {error}", u64::from(pages - before) * PAGE))
+            }
+        }
+    }
+
     /// Has the engine work by these values.
     ///
     /// # Errors
@@ -93,11 +114,6 @@ impl Shared {
         }
         // Writers that wait may continue, or pages have become due.
         self.leave(now, &mut engine);
-        drop(engine);
-        if self.populates && tuned.pages > before {
-            // Without memory, frames get theirs on first use.
-            let _ = self.frames.populate(before..tuned.pages);
-        }
         Ok(())
     }
 

@@ -34,6 +34,7 @@ impl Managed for Shared {
         let mut tuning = lock(&self.tuning);
         let mut new = *tuning;
         new.set(name, value)?;
+        self.populate(&new).map_err(|why| ParamError(format!("cache: {name}={value}: {why}")))?;
         self.apply(&new).map_err(|fault| ParamError(format!("the cache cannot be used: {fault}")))?;
         *tuning = new;
         Ok(())

@@ -31,6 +31,8 @@ struct Writer {
 pub(super) struct Writers {
     list: Vec<Writer>,
     by_key: HashMap<(HandleId, Context), WriterId>,
+    /// The one that was looked for last, which often is the next one, too.
+    last: WriterId,
     free: Vec<WriterId>,
     /// Those whose tasks wait.
     waiting: Vec<WriterId>,
@@ -39,7 +41,7 @@ pub(super) struct Writers {
 impl Default for Writers {
     fn default() -> Writers {
         let list = vec![Writer::default()];
-        Writers { list, by_key: HashMap::new(), free: Vec::new(), waiting: Vec::new() }
+        Writers { list, by_key: HashMap::new(), last: OTHERS, free: Vec::new(), waiting: Vec::new() }
     }
 }
 
@@ -54,7 +56,12 @@ impl Writers {
         // A client may have several handles.
         let handle = if context == Context::default() { handle } else { HandleId::DEVICE };
         let key = (handle, context);
-        let id = self.by_key.get(&key).copied().unwrap_or_else(|| self.add(key));
+        let last = &self.list[usize::from(self.last)];
+        let id = match last.key == key && (last.pages, last.tasks) != (0, 0) && self.last != OTHERS {
+            true => self.last,
+            false => self.by_key.get(&key).copied().unwrap_or_else(|| self.add(key)),
+        };
+        self.last = id;
         self.list[usize::from(id)].tasks += 1;
         id
     }

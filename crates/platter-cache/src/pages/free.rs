@@ -9,7 +9,7 @@ pub(super) const PINNED_LOOKS: usize = 16;
 const FREE_LOOKS: u32 = 64;
 
 /// The `io` of a frame in the list of free ones.
-pub(super) const FREE: u32 = NONE - 1;
+const FREE: u32 = NONE - 1;
 
 /// The `io` of a frame that is not used any more.
 const UNUSED: u32 = NONE - 2;
