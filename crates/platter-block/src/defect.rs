@@ -65,6 +65,10 @@ defects! {
     CacheResizeForgetsData "cache-resize-forgets-data" "a cache that becomes smaller moves pages without their data"
     /// A cache that becomes smaller takes pages that it moves for clean ones.
     CacheResizeForgetsDirty "cache-resize-forgets-dirty" "a cache that becomes smaller takes pages that it moves for clean ones"
+    /// A flush reaches the first shard of a cache only.
+    CacheShardsFlushFirst "cache-shards-flush-first" "a flush of a cache writes what its first shard has, and no other"
+    /// What is written with a soft barrier stays in one shard of a cache, whose write-back the others do not wait for.
+    CacheShardsPassBarrier "cache-shards-pass-barrier" "a shard of a cache writes back what is behind a soft barrier before another writes the barrier"
     /// Write-back fills the disk's queue, however little hurry there is, and reads wait behind it.
     CacheWriteBackStarvesReads "cache-write-back-starves-reads" "write-back of a cache fills the disk's queue, and reads wait behind it"
     /// One writer may have all dirty pages of a cache, and the others wait behind it.

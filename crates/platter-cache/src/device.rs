@@ -2,10 +2,11 @@
 
 use super::ahead::Prefault;
 use super::answers;
-use super::engine::{Ask, Engine};
-use super::handles::Handles;
+use super::engine::Engine;
+use super::handles::{Handles, Policies, Policy};
 use super::lane::Tasks;
 use super::pages::PageTable;
+use super::placement::Seat;
 use super::pressure::{self, Watched};
 use super::shared::Shared;
 use super::task::Own;
@@ -15,7 +16,7 @@ use crate::readahead::{self, Hint, PAGE};
 use crate::sync::{AtomicU64, Mutex};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::{Context, IoPrio, Op};
+use platter_block::bio::Op;
 use platter_block::capability::{Cached, Managed, Worker};
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
@@ -27,14 +28,47 @@ use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::status::Item;
 use platter_stack::LayerError;
-use platter_stack::kit::{Board, Host, HostLane, Turns};
+use platter_stack::kit::{Host, HostLane};
 use platter_stack::reports::Reports;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// Assumed optimal I/O size of a device that reports none: on most devices larger transfers are hardly
 /// cheaper.
 const UNKNOWN_OPTIMUM: u64 = 1 << 20;
+
+/// The size, limits and features of a cache with these settings over a device.
+pub(super) fn geometry(settings: &Settings, below: Geometry) -> Geometry {
+    let limits = below
+        .limits
+        .with_memory_align(1)
+        .with_max_transfer(1 << 30)
+        .with_max_segments(platter_block::bio::MAX_SEGMENTS as u16)
+        .with_max_segment_size(1 << 30)
+        .with_segment_boundary(0)
+        .with_chunk(0)
+        // Pages are written back individually, so no larger write is atomic.
+        .with_atomic_write(0);
+    // A power cut loses dirty pages that no flush has covered.
+    let write_cache = below.features.write_cache || settings.write == Write::Back;
+    let features = below.features.with_write_cache(write_cache).with_fua(true);
+    below.with_limits(limits).with_features(features)
+}
+
+/// How the readahead of its handles is made.
+pub(super) fn policies(settings: &Settings, below: &Geometry) -> Policies {
+    let optimal = match below.limits.optimal_io {
+        0 => UNKNOWN_OPTIMUM,
+        bytes => u64::from(bytes),
+    };
+    let (optimal, count) = ((optimal / PAGE) as u32, (settings.size / PAGE) as u32);
+    let asked = readahead::Settings {
+        max: (settings.window / PAGE) as u32,
+        optimal: optimal.min(count / 8),
+        values: settings.values.clone(),
+    };
+    Policies { row: settings.readahead, settings: asked }
+}
 
 /// A device with a page cache over it, which may be watched for memory pressure.
 pub(super) struct Cache {
@@ -46,8 +80,20 @@ pub(super) struct Cache {
 impl Cache {
     pub(super) fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Cache, LayerError> {
         let geometry = below.geometry();
+        settings.check(&below.name(), &geometry).map_err(|wrong| LayerError::Param(ParamError(wrong)))?;
+        let policies = policies(settings, &geometry);
+        let policy = policies.make();
+        Cache::build(below, settings, (policies, policy, None))
+    }
+
+    /// A cache, or a shard of one, with these policies of readahead and that of the device itself.
+    pub(super) fn build(
+        below: Arc<dyn Backend>,
+        settings: &Settings,
+        (policies, policy, seat): (Policies, Policy, Option<Arc<Seat>>),
+    ) -> Result<Cache, LayerError> {
+        let under = below.geometry();
         let wrong = |message: String| LayerError::Param(ParamError(message));
-        settings.check(&below.name(), &geometry).map_err(wrong)?;
         let (most, count) = ((settings.most() / PAGE) as u32, (settings.size / PAGE) as u32);
         let tuning = Tuning::new(settings);
         let rules = tuning.tuned().rules;
@@ -56,38 +102,16 @@ impl Cache {
             (Prefault::Ahead, Some(_)) => Prefault::Off,
             (prefault, _) => prefault,
         };
-        let pages = PageTable::new((most, count), geometry.size, rules, prefault)
+        let pages = PageTable::new((most, count), under.size, rules, prefault)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
-        let optimal = match geometry.limits.optimal_io {
-            0 => UNKNOWN_OPTIMUM,
-            bytes => u64::from(bytes),
-        };
-        let optimal = (optimal / PAGE) as u32;
-        let row = settings.readahead;
-        let asked = readahead::Settings {
-            max: (settings.window / PAGE) as u32,
-            optimal: optimal.min(count / 8),
-            values: settings.values.clone(),
-        };
-        let handles = Handles::new(row, asked);
-        let (every_page, exclusive) = handles.manners();
+        let (every_page, exclusive) = policies.manners();
+        let has_policies = seat.as_ref().is_none_or(|seat| seat.index == 0);
+        let handles = Handles::new(&policies, policy, has_policies);
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let late = Arc::default();
-        let engine = Engine::new(lane, pages, handles, geometry.limits, settings.congestion, &late);
-        let limits = geometry
-            .limits
-            .with_memory_align(1)
-            .with_max_transfer(1 << 30)
-            .with_max_segments(platter_block::bio::MAX_SEGMENTS as u16)
-            .with_max_segment_size(1 << 30)
-            .with_segment_boundary(0)
-            .with_chunk(0)
-            // Pages are written back individually, so no larger write is atomic.
-            .with_atomic_write(0);
-        // A power cut loses dirty pages that no flush has covered.
-        let write_cache = geometry.features.write_cache || settings.write == Write::Back;
-        let features = geometry.features.with_write_cache(write_cache).with_fua(true);
+        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, seat);
+        engine.congestion = tuning.tuned().congestion;
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
             tuning: Mutex::new(tuning),
@@ -96,7 +120,7 @@ impl Cache {
             populates: prefault == Prefault::Open,
             late,
             gate: Arc::default(),
-            geometry: geometry.with_limits(limits).with_features(features),
+            geometry: geometry(settings, under),
             simulated: below.clock().is_some(),
             through: settings.write == Write::Through,
             own: match (below.clock(), below.timeout()) {
@@ -104,13 +128,20 @@ impl Cache {
                 (None, Some(_)) => Own::Reads,
                 (None, None) => Own::Everything,
             },
+            policies,
+            peers: OnceLock::new(),
             answers: !every_page && !exclusive,
-            board: Board::default(),
+            board: Arc::default(),
             broken: AtomicBool::new(false),
             reports: Reports::on(std::slice::from_ref(&below)),
             below,
         });
         Cache::watched(shared, settings.min_size).map_err(wrong)
+    }
+
+    /// Its state.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// The device, watched for memory pressure if it has a least size.
@@ -122,24 +153,6 @@ impl Cache {
             Ok(watched) => Ok(Cache { _watched: Some(watched), shared }),
             Err(why) => Err(format!("cache min_size={min_size}: {why}")),
         }
-    }
-
-    /// Starts reading a range that will be needed.
-    fn prefetch(engine: &mut Engine, id: HandleId, pos: u64, len: u64) {
-        let ask = Ask {
-            lane: 0,
-            handle: engine.handles.place(id),
-            demand: 0..0,
-            own: false,
-            context: Context::default(),
-            ioprio: IoPrio::default(),
-            deadline: None,
-        };
-        // At most half of the cache; otherwise the end of the range would evict its beginning.
-        let most = u64::from(engine.pages.most() / 2);
-        let first = pos / PAGE;
-        let end = pos.saturating_add(len).div_ceil(PAGE).min(engine.pages.end()).min(first + most);
-        engine.jobs.prefetch(&ask, first..end, None);
     }
 
     fn error(&self, fault: Fault, op: Op) -> Error {
@@ -234,46 +247,17 @@ impl Backend for Cache {
 
 impl Cached for Cache {
     fn handle_opened(&self, id: HandleId) {
-        if let Ok(mut engine) = self.shared.engine() {
-            engine.handles.open(id);
-        }
+        self.shared.open_handle(id, self.shared.policies.make());
         self.shared.below.handle_opened(id);
     }
 
     fn handle_closed(&self, id: HandleId) {
-        if let Ok(mut engine) = self.shared.engine()
-            && let Some((place, waiters)) = engine.handles.close(id)
-        {
-            engine.jobs.forget_handle(place);
-            waiters.into_iter().for_each(|lane| engine.lanes.kick(lane));
-        }
+        self.shared.close_handle(id);
         self.shared.below.handle_closed(id);
     }
 
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
-        let mut engine = self.shared.engine().map_err(|fault| self.error(fault, Op::Read))?;
-        match hint {
-            Hint::WillNeed => Cache::prefetch(&mut engine, id, pos, len),
-            Hint::DontNeed => engine.dont_need(pos, len),
-            Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
-                let place = engine.handles.place(id);
-                if let Some(handle) = engine.handles.at(place) {
-                    handle.once = hint == Hint::NoReuse;
-                    if let (Some(policy), false) = (&mut handle.policy, handle.once) {
-                        policy.advise(hint);
-                    }
-                }
-                return Ok(());
-            }
-        }
-        // The first piece is read at once, the rest by the next run of the cache.
-        let now = self.shared.below.now();
-        engine.enter();
-        engine.run_jobs();
-        engine.submit_shared(now);
-        engine.run(now);
-        self.shared.leave(now, &mut engine);
-        Ok(())
+        self.shared.heed(id, hint, (pos, len), true).map_err(|fault| self.error(fault, Op::Read))
     }
 
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {
@@ -281,10 +265,7 @@ impl Cached for Cache {
     }
 
     fn cache_counters(&self) -> Option<HandleCounters> {
-        // Reads without the lock are not counted for any handle.
-        let mut sum = self.shared.engine().ok()?.handles.sum();
-        sum.hits += self.shared.frames.hits.sum();
-        Some(sum)
+        self.shared.counters()
     }
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {

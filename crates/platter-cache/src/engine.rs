@@ -16,10 +16,12 @@ use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
 use super::late::{Late, Lates};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
-use crate::readahead::PAGE;
+use super::placement::Seat;
+use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
+use platter_block::handle::HandleId;
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
@@ -39,6 +41,8 @@ pub(super) const WINDOW: u32 = 256;
 pub(super) struct Ask {
     pub(super) lane: u32,
     pub(super) handle: u16,
+    /// The handle; `handle` is its place here.
+    pub(super) id: HandleId,
     /// The pages of the read call itself: these are not counted as readahead.
     pub(super) demand: Range<u64>,
     /// Whether the caller sleeps on its own lane until the read completes.
@@ -46,6 +50,13 @@ pub(super) struct Ask {
     pub(super) context: Context,
     pub(super) ioprio: IoPrio,
     pub(super) deadline: Option<Time>,
+}
+
+/// Pages that another shard is to read ahead.
+pub(super) struct Errand {
+    pub(super) shard: u32,
+    pub(super) ask: Ask,
+    pub(super) window: Window,
 }
 
 /// Statistics of a cache, shown as facts.
@@ -114,6 +125,10 @@ pub(super) struct Engine {
     /// Pages dropped by failed writes: how often, and the last ranges.
     pub(super) drops: u64,
     pub(super) dropped: VecDeque<Range<u64>>,
+    /// The place of this shard among all; `None`: it has all pages.
+    pub(super) seat: Option<Arc<Seat>>,
+    /// What other shards are to read when the lock is released.
+    pub(super) errands: Vec<Errand>,
 }
 
 impl Engine {
@@ -122,8 +137,8 @@ impl Engine {
         pages: PageTable,
         handles: Handles,
         limits: Limits,
-        congestion: u32,
         late: &Arc<Inbox<Late>>,
+        seat: Option<Arc<Seat>>,
     ) -> Engine {
         Engine {
             ios: Ios::new(pages.store.frames()),
@@ -136,7 +151,7 @@ impl Engine {
             unflushed: true,
             flushing: None,
             write_error: None,
-            congestion,
+            congestion: u32::MAX,
             limits,
             lanes: Lanes::default(),
             room: Line::default(),
@@ -155,6 +170,8 @@ impl Engine {
             begun: Vec::new(),
             drops: 0,
             dropped: VecDeque::new(),
+            seat,
+            errands: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads pages: what a readahead policy may request, and the bios that result.
 
 use super::blocks::runs;
-use super::engine::{Ask, Engine, WINDOW};
+use super::engine::{Ask, Engine, Errand, WINDOW};
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED};
@@ -18,7 +18,7 @@ pub(super) struct View<'a> {
 
 impl Pages for View<'_> {
     fn is_cached(&self, page: u64) -> bool {
-        self.engine.pages.store.find(page).is_some()
+        self.engine.is_cached(page)
     }
 
     fn end(&self) -> u64 {
@@ -43,13 +43,7 @@ impl Pages for View<'_> {
     }
 
     fn read(&mut self, window: Window) -> u32 {
-        // The rest of a very large window is read when this much has begun.
-        let now = window.count.min(WINDOW);
-        if window.count > now {
-            let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
-            self.engine.jobs.prefetch(self.ask, rest, window.mark);
-        }
-        self.engine.fill(self.ask, Window { count: now, ..window }) + window.count - now
+        self.engine.read_window(self.ask, window) + self.engine.send_errands(self.ask, window)
     }
 }
 
@@ -61,13 +55,67 @@ struct Open {
 }
 
 impl Engine {
-    /// Starts reading the pages of a window that are not in the cache, as far as there are frames. Returns
-    /// their number.
+    /// The first page from `page` on, up to `end`, that is this shard's.
+    #[inline]
+    pub(super) fn own_from(&self, page: u64, end: u64) -> u64 {
+        self.seat.as_ref().map_or(page, |seat| seat.placement.own_from(seat.index, page, end))
+    }
+
+    /// Whether a page of any shard is cached or being read. Of another shard this may just change.
+    pub(super) fn is_cached(&self, page: u64) -> bool {
+        let Some(seat) = &self.seat else { return self.pages.store.find(page).is_some() };
+        match seat.placement.shard_of(page) {
+            own if own == seat.index => self.pages.store.find(page).is_some(),
+            other => seat.placement.is_cached(other, page),
+        }
+    }
+
+    /// Notes the pages of a window that other shards are to read. Returns their number.
+    pub(super) fn send_errands(&mut self, ask: &Ask, window: Window) -> u32 {
+        let Some(seat) = self.seat.clone() else { return 0 };
+        let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
+        let (mut page, mut count) = (window.first, 0);
+        while page < end {
+            let (shard, next) = (seat.placement.shard_of(page), seat.placement.end_of(page).min(end));
+            if shard != seat.index {
+                let missing = (page..next).filter(|&page| !self.is_cached(page)).count() as u32;
+                if missing > 0 {
+                    let mark = window.mark.filter(|mark| (page..next).contains(mark));
+                    let window = Window { first: page, count: (next - page) as u32, mark, sync: false };
+                    let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
+                    self.errands.push(Errand { shard, ask, window });
+                }
+                count += missing;
+            }
+            page = next;
+        }
+        count
+    }
+
+    /// Starts reading the pages of a window that this shard has. Returns their number.
+    pub(super) fn read_window(&mut self, ask: &Ask, window: Window) -> u32 {
+        // The rest of a very large window is read when this much has begun.
+        let now = window.count.min(WINDOW);
+        if window.count > now {
+            let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
+            self.jobs.prefetch(ask, rest, window.mark);
+        }
+        self.fill(ask, Window { count: now, ..window }) + window.count - now
+    }
+
+    /// Starts reading the pages of a window that this shard has and that are not in the cache, as far as there are frames.
+    /// Returns their number.
     pub(super) fn fill(&mut self, ask: &Ask, window: Window) -> u32 {
         let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
         let (mut count, mut open) = (0, None::<Open>);
         let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
-        for page in window.first..end {
+        let mut next = window.first;
+        loop {
+            let page = self.own_from(next, end);
+            if page >= end {
+                break;
+            }
+            next = page + 1;
             if self.pages.store.find(page).is_some() || self.pages.reserved.of(page).is_some() {
                 self.send_fill(ask, open.take(), window.sync);
                 continue;
@@ -77,7 +125,9 @@ impl Engine {
             self.note(evicted);
             let Some(frame) = taken else { break };
             if open.as_ref().is_some_and(|open| {
-                open.bio.len() + PAGE > max_bytes || open.bio.segment_count() >= max_segments
+                open.pages.end != page
+                    || open.bio.len() + PAGE > max_bytes
+                    || open.bio.segment_count() >= max_segments
             }) {
                 self.send_fill(ask, open.take(), window.sync);
             }

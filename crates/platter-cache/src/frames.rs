@@ -163,6 +163,19 @@ impl Frames {
         None
     }
 
+    /// Whether a page is in the index, ready or not. Without the lock it may be missed while its chain changes.
+    pub(super) fn has(&self, page: u64) -> bool {
+        let mut at = linked(self.head(page).load(Ordering::Acquire));
+        for _ in 0..MAX_STEPS {
+            let Some(frame) = self.frames.get(at as usize) else { return false };
+            if frame.page.load(Ordering::Relaxed) == page {
+                return true;
+            }
+            at = linked(frame.next.load(Ordering::Acquire));
+        }
+        false
+    }
+
     /// Unpins a frame.
     #[inline]
     pub(super) fn unpin(&self, frame: u32) {

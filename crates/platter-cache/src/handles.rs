@@ -2,12 +2,14 @@
 
 use super::engine::Engine;
 use super::task::Wait;
-use crate::readahead::{Readahead, ReadaheadType, Settings};
+use crate::readahead::{Call, Readahead, ReadaheadType, Settings};
+use crate::sync::{Mutex, lock};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::time::{Span, Time};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// How long a read call that could continue keeps its handle from other calls. If a program runs its lane
 /// less often than that, its calls overlap and the policy becomes less exact. Without a limit, a lane that is
@@ -24,10 +26,35 @@ struct Sole {
     since: Option<Time>,
 }
 
+/// The readahead of a handle, which all shards of a cache share. Its lock is taken under that of a shard, and no other lock
+/// under it.
+pub(super) type Policy = Arc<Mutex<Box<dyn Readahead>>>;
+
+/// How the policies of a cache are made.
+#[derive(Clone)]
+pub(super) struct Policies {
+    pub(super) row: &'static ReadaheadType,
+    pub(super) settings: Settings,
+}
+
+impl Policies {
+    /// The readahead of a new handle.
+    pub(super) fn make(&self) -> Policy {
+        Arc::new(Mutex::new((self.row.make)(&self.settings)))
+    }
+
+    /// Whether calls through a handle must be reported to the policy page by page, and whether only one call
+    /// may run at a time.
+    pub(super) fn manners(&self) -> (bool, bool) {
+        let policy = (self.row.make)(&self.settings);
+        (policy.every_page(), policy.exclusive())
+    }
+}
+
 /// The state of a handle.
 pub(super) struct Handle {
     /// Removed while it is being called.
-    pub(super) policy: Option<Box<dyn Readahead>>,
+    pub(super) policy: Option<Policy>,
     pub(super) counters: HandleCounters,
     /// Write-back errors up to this one occurred before the handle was opened, or have been reported through
     /// it.
@@ -43,8 +70,9 @@ pub(super) struct Handle {
 /// Handles by number, at indexes that fit in the two bytes that a frame has for them. The first is the
 /// device's own.
 pub(super) struct Handles {
-    row: &'static ReadaheadType,
-    settings: Settings,
+    manners: (bool, bool),
+    /// The counts of policies are part of those of handles: in one shard of all that share them.
+    has_policies: bool,
     places: Vec<Option<Handle>>,
     free: Vec<u16>,
     by_id: HashMap<HandleId, u16>,
@@ -62,10 +90,11 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    pub(super) fn new(row: &'static ReadaheadType, settings: Settings) -> Handles {
+    /// With the handle of the device.
+    pub(super) fn new(policies: &Policies, policy: Policy, has_policies: bool) -> Handles {
         let mut handles = Handles {
-            row,
-            settings,
+            manners: policies.manners(),
+            has_policies,
             places: Vec::new(),
             free: Vec::new(),
             by_id: HashMap::new(),
@@ -76,18 +105,18 @@ impl Handles {
             awaited: Vec::new(),
             due: None,
         };
-        handles.open(HandleId::DEVICE);
+        handles.open(HandleId::DEVICE, policy);
         handles
     }
 
     /// Adds a handle. Handles beyond 65,535 share the entry of the device.
-    pub(super) fn open(&mut self, id: HandleId) {
+    pub(super) fn open(&mut self, id: HandleId, policy: Policy) {
         let full = self.free.is_empty() && self.places.len() > usize::from(u16::MAX);
         if full || self.by_id.contains_key(&id) {
             return;
         }
         let handle = Handle {
-            policy: Some((self.row.make)(&self.settings)),
+            policy: Some(policy),
             counters: HandleCounters::default(),
             seen: self.errors,
             sole: None,
@@ -108,7 +137,7 @@ impl Handles {
     pub(super) fn close(&mut self, id: HandleId) -> Option<(u16, Vec<u32>)> {
         let place = if id == HandleId::DEVICE { None } else { self.by_id.remove(&id) }?;
         let handle = self.places[usize::from(place)].take()?;
-        self.closed.merge(&counters_of(&handle));
+        self.closed.merge(&self.counters_of(&handle));
         self.free.push(place);
         Some((place, handle.waiters))
     }
@@ -195,13 +224,13 @@ impl Handles {
     /// The counters of a handle.
     pub(super) fn counters(&self, id: HandleId) -> Option<HandleCounters> {
         let place = *self.by_id.get(&id)?;
-        self.places[usize::from(place)].as_ref().map(counters_of)
+        self.places[usize::from(place)].as_ref().map(|handle| self.counters_of(handle))
     }
 
     /// The sum of the counters of all handles, including closed ones.
     pub(super) fn sum(&self) -> HandleCounters {
         let mut sum = self.closed.clone();
-        self.places.iter().flatten().for_each(|handle| sum.merge(&counters_of(handle)));
+        self.places.iter().flatten().for_each(|handle| sum.merge(&self.counters_of(handle)));
         sum
     }
 
@@ -233,8 +262,20 @@ impl Handles {
     /// Whether calls through a handle must be reported to the policy page by page, and whether only one call
     /// may run at a time.
     pub(super) fn manners(&self) -> (bool, bool) {
-        let policy = self.places.first().and_then(Option::as_ref).and_then(|handle| handle.policy.as_ref());
-        policy.map_or((false, false), |policy| (policy.every_page(), policy.exclusive()))
+        self.manners
+    }
+
+    /// Tells the policy of a handle that a call has ended.
+    pub(super) fn end_call(&mut self, place: u16, call: &mut Call) {
+        if let Some(policy) = self.at(place).and_then(|handle| handle.policy.as_ref()) {
+            lock(policy).end(call);
+        }
+    }
+
+    fn counters_of(&self, handle: &Handle) -> HandleCounters {
+        let policy = handle.policy.as_ref().filter(|_| self.has_policies);
+        let readahead = policy.map(|policy| lock(policy).counters()).unwrap_or_default();
+        HandleCounters { readahead, ..handle.counters.clone() }
     }
 }
 
@@ -267,11 +308,6 @@ impl Engine {
     }
 }
 
-fn counters_of(handle: &Handle) -> HandleCounters {
-    let readahead = handle.policy.as_ref().map(|policy| policy.counters()).unwrap_or_default();
-    HandleCounters { readahead, ..handle.counters.clone() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,13 +316,14 @@ mod tests {
     #[test]
     fn handles_beyond_the_last_place_share_one_until_a_place_is_free() {
         let settings = Settings { max: 32, optimal: 32, values: Vec::new() };
-        let mut handles = Handles::new(&TABLE[0], settings);
+        let policies = Policies { row: &TABLE[0], settings };
+        let mut handles = Handles::new(&policies, policies.make(), true);
         let count = u32::from(u16::MAX);
-        (1..=count + 1).for_each(|id| handles.open(HandleId(id)));
+        (1..=count + 1).for_each(|id| handles.open(HandleId(id), policies.make()));
         assert_eq!((handles.place(HandleId(count)), handles.place(HandleId(count + 1))), (u16::MAX, 0));
         let place = handles.place(HandleId(7));
         handles.close(HandleId(7));
-        handles.open(HandleId(count + 2));
+        handles.open(HandleId(count + 2), policies.make());
         assert_eq!(handles.place(HandleId(count + 2)), place);
     }
 }

@@ -14,6 +14,7 @@ use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::handle::HandleId;
 use platter_block::time::Time;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -158,6 +159,26 @@ impl Jobs {
 }
 
 impl Engine {
+    /// Starts reading a range that will be needed.
+    pub(super) fn will_need(&mut self, id: HandleId, pos: u64, len: u64) {
+        let ask = Ask {
+            lane: 0,
+            handle: self.handles.place(id),
+            id,
+            demand: 0..0,
+            own: false,
+            context: Context::default(),
+            ioprio: IoPrio::default(),
+            deadline: None,
+        };
+        // At most half of the cache; otherwise the end of the range would evict its beginning.
+        let shards = self.seat.as_ref().map_or(1, |seat| seat.placement.count());
+        let most = u64::from(self.pages.most() / 2) * shards;
+        let first = pos / PAGE;
+        let end = pos.saturating_add(len).div_ceil(PAGE).min(self.pages.end()).min(first + most);
+        self.jobs.prefetch(&ask, first..end, None);
+    }
+
     /// Drops the pages of a range: clean ones at once, dirty ones when they have been written.
     pub(super) fn dont_need(&mut self, pos: u64, len: u64) {
         let end = pos.saturating_add(len).min(self.pages.end() * PAGE);
@@ -262,13 +283,16 @@ impl Engine {
                 self.jobs.can_go_on = true;
                 return;
             }
-            let (ask, mark, first) = (prefetch.ask.clone(), prefetch.mark, prefetch.pages.start);
-            let count = (prefetch.pages.end - first).min(u64::from(WINDOW)) as u32;
+            let (ask, mark, end) = (prefetch.ask.clone(), prefetch.mark, prefetch.pages.end);
+            let first = self.own_from(prefetch.pages.start, end).min(end);
+            let count = (end - first).min(u64::from(WINDOW)) as u32;
             let next = first + u64::from(count);
             self.fill(&ask, Window { first, count, mark, sync: false });
             // Looking up pages counts as work, too.
             self.work += 1 + count / 16;
-            let is_there = self.pages.store.find(next - 1).is_some();
+            // Of other shards nothing is known here.
+            let last = (first..next).rev().find(|&page| self.own_from(page, next) == page);
+            let is_there = last.is_none_or(|page| self.pages.store.find(page).is_some());
             if let Some(prefetch) = self.jobs.prefetches.front_mut() {
                 prefetch.pages.start = next;
                 // If there is no frame for the last page, there is none for the rest.

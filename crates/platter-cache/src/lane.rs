@@ -1,7 +1,7 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
-use super::engine::Engine;
+use super::engine::{Engine, Errand};
 use super::frames::FRAME;
 use super::ios::Ios;
 use super::late::Late;
@@ -27,6 +27,8 @@ pub(super) struct Tasks {
     spare: Vec<Spare>,
     /// Frames whose memory is to be given back to the system.
     gone: Option<Range<u32>>,
+    /// What other shards are to read.
+    errands: Vec<Errand>,
 }
 
 impl Tasks {
@@ -132,6 +134,7 @@ impl LaneTasks for Tasks {
         base.own_out += to_own;
         engine.run(now);
         self.gone = self.gone.take().or_else(|| engine.pages.take_gone());
+        self.errands.append(&mut engine.errands);
         engine.totals.turns += 1;
         engine.totals.vain += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
@@ -147,6 +150,7 @@ impl LaneTasks for Tasks {
         if frames.ahead.is_short(frames.count()) {
             populate::ask(frames);
         }
+        base.host.run_errands(&mut self.errands);
         if let Some(gone) = self.gone.take() {
             frames.give_to_system(gone);
             base.host.gave();

@@ -18,6 +18,7 @@
 
 #![deny(unsafe_code)]
 
+mod advice;
 mod ahead;
 mod answers;
 mod blocks;
@@ -42,6 +43,7 @@ mod late;
 #[allow(unsafe_code)]
 mod memory;
 mod pages;
+mod placement;
 mod places;
 mod populate;
 mod pressure;
@@ -52,6 +54,7 @@ pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
 mod room;
+mod sharded;
 mod shared;
 mod status;
 mod sync;
@@ -71,6 +74,7 @@ use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Span;
 use platter_stack::{LayerError, LayerType};
 use readahead::PAGE;
+use sharded::Sharded;
 use shared::Shared;
 use std::sync::Arc;
 
@@ -149,6 +153,20 @@ pub const TYPE: LayerType = LayerType {
             (0, 1 << 43),
             "under memory pressure the cache gives memory back down to this; 0: pressure is not watched",
         ),
+        Param::number(
+            "shards",
+            Unit::Count,
+            1,
+            (1, MAX_SHARDS as i64),
+            "parts with a lock of their own, for more threads at a time",
+        ),
+        Param::number(
+            "extent",
+            Unit::Bytes,
+            1 << 20,
+            (4096, 1 << 30),
+            "the shards have extents of this many bytes in turn, a power of two",
+        ),
     ],
     members: 1..=1,
     build: |values, mut members| {
@@ -165,7 +183,7 @@ pub const TYPE: LayerType = LayerType {
                     let what = format!("there is no readahead policy number {}", number(1));
                     LayerError::Param(ParamError(what))
                 })?,
-                values: values.get(14..).unwrap_or_default().to_vec(),
+                values: values.get(16..).unwrap_or_default().to_vec(),
                 window: number(2),
                 write: if values[3] == 0 { Write::Back } else { Write::Through },
                 background: number(4) as u32,
@@ -182,6 +200,8 @@ pub const TYPE: LayerType = LayerType {
                 },
                 max_size: number(12),
                 min_size: number(13),
+                shards: number(14) as u32,
+                extent: number(15),
             },
         )
     },
@@ -234,7 +254,15 @@ pub struct Settings {
     /// Under memory pressure the cache gives memory back until it has this many bytes. 0: pressure is not watched. A cache over
     /// a simulated device does not watch it.
     pub min_size: u64,
+    /// Parts with a lock of their own, up to [`MAX_SHARDS`]. Each has its part of the memory, of the limits of dirty pages and
+    /// of the other numbers of I/Os and pages.
+    pub shards: u32,
+    /// The shards have extents of this many bytes of the device in turn. A power of two.
+    pub extent: u64,
 }
+
+/// Most shards of a cache.
+pub const MAX_SHARDS: u32 = 256;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -254,6 +282,8 @@ impl Default for Settings {
             prefault: Prefault::Ahead,
             max_size: 0,
             min_size: 0,
+            shards: 1,
+            extent: 1 << 20,
         }
     }
 }
@@ -262,9 +292,24 @@ impl Default for Settings {
 const MIN_PAGES: u64 = 16;
 
 impl Settings {
-    /// Fewest bytes for pages: two windows of readahead.
+    /// Fewest bytes for pages: two windows of readahead in each shard.
     fn least(&self) -> u64 {
-        self.window.saturating_mul(2).max(MIN_PAGES * PAGE)
+        self.window.saturating_mul(2).max(MIN_PAGES * PAGE).saturating_mul(self.shards.into())
+    }
+
+    /// The part of one shard.
+    fn part(&self) -> Settings {
+        let count = u64::from(self.shards);
+        Settings {
+            size: self.size / count,
+            congestion: self.congestion.div_ceil(self.shards),
+            gather: self.gather.div_ceil(self.shards),
+            write_depth: self.write_depth.div_ceil(self.shards),
+            max_size: self.max_size / count,
+            min_size: self.min_size / count,
+            shards: 1,
+            ..self.clone()
+        }
     }
 
     /// Most bytes for pages.
@@ -274,30 +319,41 @@ impl Settings {
 
     fn check(&self, device: &str, geometry: &Geometry) -> Result<(), String> {
         let refuse = |what: String| Err(format!("cache over {device}: {what}"));
-        let least = self.least();
-        if self.size < least {
-            let window = self.window;
+        let (shards, extent) = (self.shards, self.extent);
+        if !(1..=MAX_SHARDS).contains(&shards) {
+            return refuse(format!("shards={shards} is out of range: 1 to {MAX_SHARDS}"));
+        }
+        if !extent.is_power_of_two() || !(PAGE..=1 << 30).contains(&extent) {
             return refuse(format!(
-                "size={} is out of range: at least {least} bytes, two windows of readahead (window={window})",
-                self.size
+                "extent={extent} is out of range: powers of two from {PAGE} to {}",
+                1 << 30
             ));
         }
-        if !self.size.is_multiple_of(PAGE) || self.size / PAGE > u64::from(u32::MAX / 2) {
-            return refuse(format!("size={} is out of range: multiples of {PAGE} up to 8T", self.size));
+        let least = self.least();
+        if self.size < least {
+            let (window, size) = (self.window, self.size);
+            let each = if shards > 1 { format!(" for each of shards={shards}") } else { String::new() };
+            return refuse(format!(
+                "size={size} is out of range: at least {least} bytes, two windows of readahead (window={window}){each}"
+            ));
+        }
+        let unit = PAGE * u64::from(shards);
+        if !self.size.is_multiple_of(unit) || self.size / PAGE > u64::from(u32::MAX / 2) {
+            return refuse(format!("size={} is out of range: multiples of {unit} up to 8T", self.size));
         }
         if !(1..=writeback::MAX_WRITES).contains(&self.write_depth) {
             let (depth, most) = (self.write_depth, writeback::MAX_WRITES);
             return refuse(format!("write_depth={depth} is out of range: 1 to {most}"));
         }
         let (size, max, min) = (self.size, self.max_size, self.min_size);
-        if max != 0 && (max < size || !max.is_multiple_of(PAGE) || max / PAGE > u64::from(u32::MAX / 2)) {
+        if max != 0 && (max < size || !max.is_multiple_of(unit) || max / PAGE > u64::from(u32::MAX / 2)) {
             return refuse(format!(
-                "max_size={max} is out of range: multiples of {PAGE} from size={size} to 8T"
+                "max_size={max} is out of range: multiples of {unit} from size={size} to 8T"
             ));
         }
-        if min != 0 && (min < least || min > size || !min.is_multiple_of(PAGE)) {
+        if min != 0 && (min < least || min > size || !min.is_multiple_of(unit)) {
             return refuse(format!(
-                "min_size={min} is out of range: multiples of {PAGE} from {least} to size={size}"
+                "min_size={min} is out of range: multiples of {unit} from {least} to size={size}"
             ));
         }
         if !self.window.is_multiple_of(PAGE) {
@@ -320,7 +376,10 @@ impl Settings {
 /// # Errors
 /// Settings that are out of range or need more memory than there is, and a device that cannot be opened.
 pub fn new(below: Arc<dyn Backend>, settings: &Settings) -> Result<Arc<dyn Backend>, LayerError> {
-    Ok(Arc::new(Cache::new(below, settings)?))
+    match settings.shards {
+        1 => Ok(Arc::new(Cache::new(below, settings)?)),
+        _ => Ok(Arc::new(Sharded::new(below, settings)?)),
+    }
 }
 
 /// Every layer: those of `platter-stack`, and the cache.

@@ -10,6 +10,7 @@ use super::late::Late;
 use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Readahead, Window};
+use crate::sync::lock;
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -68,9 +69,9 @@ impl Engine {
     fn tell(&mut self, task: &mut Task, tell: Tell<'_>) {
         let place = task.ask.handle;
         let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
-        let Some(mut policy) = policy else { return };
+        let Some(policy) = policy else { return };
         self.progress = true;
-        tell(policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
+        tell(lock(&policy).as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
         if let Some(handle) = self.handles.at(place) {
             handle.policy = Some(policy);
         }
@@ -243,9 +244,7 @@ impl Engine {
             }
         }
         let mut call = late.call;
-        if let Some(policy) = self.handles.at(late.handle).and_then(|handle| handle.policy.as_mut()) {
-            policy.end(&mut call);
-        }
+        self.handles.end_call(late.handle, &mut call);
     }
 
     /// Says whether others wait for what reads that end early leave, and takes what they have left until now.

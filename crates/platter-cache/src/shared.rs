@@ -1,7 +1,8 @@
 //! The state that the lanes and handles of a cache share.
 
-use super::engine::Engine;
+use super::engine::{Engine, Errand};
 use super::frames::Frames;
+use super::handles::Policies;
 use super::inbox::Inbox;
 use super::late::Late;
 use super::task::{Own, Spare, Task};
@@ -12,6 +13,7 @@ use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::handle::HandleCounters;
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::host::PATIENCE;
@@ -19,8 +21,8 @@ use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::{Board, EngineLock, Host, Turns};
 use platter_stack::reports::Reports;
 use rustix::io::Errno;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// The state that the lanes and handles of a cache share.
 pub(super) struct Shared {
@@ -42,9 +44,13 @@ pub(super) struct Shared {
     pub(super) through: bool,
     /// What a lane whose caller sleeps carries out on its own lane below.
     pub(super) own: Own,
+    /// How the readahead of new handles is made.
+    pub(super) policies: Policies,
+    /// All shards by number, if there are several. A lane has a share of each, so none of them ends with what is taken here.
+    pub(super) peers: OnceLock<Vec<Weak<Shared>>>,
     /// Reads of cached pages are answered without the engine.
     pub(super) answers: bool,
-    pub(super) board: Board,
+    pub(super) board: Arc<Board>,
     /// A panic may have left the engine inconsistent.
     pub(super) broken: AtomicBool,
 }
@@ -117,6 +123,26 @@ impl Shared {
         Ok(())
     }
 
+    /// Has the engine work by other values, but keeps what memory pressure has taken.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the engine is broken. The old values stay.
+    pub(super) fn tune(&self, new: Tuning) -> Result<(), String> {
+        let mut tuning = lock(&self.tuning);
+        let new = new.squeezed_as(&tuning);
+        self.populate(&new)?;
+        self.apply(&new).map_err(|fault| format!("the cache cannot be used: {fault}"))?;
+        *tuning = new;
+        Ok(())
+    }
+
+    /// The counts of all handles, with reads that took no lock, which are counted for none.
+    pub(super) fn counters(&self) -> Option<HandleCounters> {
+        let mut sum = self.engine().ok()?.handles.sum();
+        sum.hits += self.frames.hits.sum();
+        Some(sum)
+    }
+
     /// Adapts the size to memory pressure, or to none for a while.
     pub(super) fn adapt(&self, is_under: bool) {
         let mut tuning = lock(&self.tuning);
@@ -132,6 +158,31 @@ impl Shared {
             engine.pages.gave();
             self.leave(self.now(), &mut engine);
         }
+    }
+}
+
+impl Shared {
+    /// Has other shards read the pages that were noted. The caller has no lock.
+    pub(super) fn run_errands(&self, errands: &mut Vec<Errand>) {
+        for errand in errands.drain(..) {
+            let peer = self.peers.get().and_then(|peers| peers.get(errand.shard as usize));
+            if let Some(peer) = peer.and_then(Weak::upgrade) {
+                peer.read_ahead(errand);
+            }
+        }
+    }
+
+    fn read_ahead(&self, Errand { mut ask, window, .. }: Errand) {
+        // A shard that is broken reads nothing.
+        let Ok(mut engine) = self.engine() else { return };
+        let now = self.below.now();
+        engine.enter();
+        // Shards may have the handle at different places.
+        ask.handle = engine.handles.place(ask.id);
+        engine.read_window(&ask, window);
+        engine.submit_shared(now);
+        engine.run(now);
+        self.leave(now, &mut engine);
     }
 }
 

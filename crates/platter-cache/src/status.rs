@@ -6,24 +6,148 @@ use super::shared::Shared;
 use crate::readahead::PAGE;
 use crate::sync::{Ordering, lock};
 use platter_block::capability::Managed;
+use platter_block::fault::Fault;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::status::Item;
 use platter_stack::kit::Host;
 
-impl Managed for Shared {
-    fn status(&self) -> Vec<Item> {
-        match self.engine() {
-            Ok(mut engine) => {
-                // Asking is not counted.
-                engine.totals.locks -= 1;
-                let mut items = items(&engine);
-                let squeezes = self.squeezes.load(Ordering::Relaxed);
-                let help = "times that memory pressure has made it smaller";
-                items.push(Item::number("cache squeezed", Unit::Count, squeezes, help));
-                items
-            }
+/// The state of a cache in numbers: of one shard, or the sum of all.
+#[derive(Default)]
+pub(super) struct Figures {
+    shards: u64,
+    pages: u64,
+    most: u64,
+    surplus: u64,
+    dirty: u64,
+    writers: u64,
+    writing: u64,
+    written: u64,
+    evictions: u64,
+    write_errors: u64,
+    turns: u64,
+    vain: u64,
+    locks: u64,
+    copied_inside: u64,
+    work: u64,
+    longest: u64,
+    away: u64,
+    squeezes: u64,
+}
+
+impl Figures {
+    fn of(engine: &Engine) -> Figures {
+        let (pages, totals) = (&engine.pages, &engine.totals);
+        Figures {
+            shards: 1,
+            pages: pages.most().into(),
+            most: pages.store.count().into(),
+            surplus: pages.surplus().into(),
+            dirty: pages.dirty.count.into(),
+            writers: pages.writers.count() as u64,
+            writing: pages.dirty.writing.into(),
+            written: totals.pages_written,
+            evictions: pages.evictions,
+            write_errors: totals.write_errors,
+            turns: totals.turns,
+            vain: totals.vain,
+            locks: totals.locks,
+            copied_inside: totals.copied_inside,
+            work: totals.work,
+            longest: totals.longest.into(),
+            away: engine.frames_away.into(),
+            squeezes: 0,
+        }
+    }
+
+    /// Adds those of another shard. A writer may write to several.
+    pub(super) fn add(&mut self, other: &Figures) {
+        self.shards += other.shards;
+        self.pages += other.pages;
+        self.most += other.most;
+        self.surplus += other.surplus;
+        self.dirty += other.dirty;
+        self.writers = self.writers.max(other.writers);
+        self.writing += other.writing;
+        self.written += other.written;
+        self.evictions += other.evictions;
+        self.write_errors += other.write_errors;
+        self.turns += other.turns;
+        self.vain += other.vain;
+        self.locks += other.locks;
+        self.copied_inside += other.copied_inside;
+        self.work += other.work;
+        self.longest = self.longest.max(other.longest);
+        self.away += other.away;
+        self.squeezes = self.squeezes.max(other.squeezes);
+    }
+
+    /// The status of a cache with these numbers, or with an engine that is broken.
+    pub(super) fn status(figures: Result<Figures, Fault>) -> Vec<Item> {
+        match figures {
+            Ok(figures) => figures.items(),
             Err(fault) => Vec::from([Item::text("state", fault.to_string(), "why the cache cannot be used")]),
         }
+    }
+
+    fn items(&self) -> Vec<Item> {
+        let per_page = PageTable::overhead(self.most as usize).div_ceil(self.most.max(1) as usize) as u64;
+        let count_of = |name, value: u64, help| Item::number(name, Unit::Count, value, help);
+        let bytes_of = |name, value: u64, help| Item::number(name, Unit::Bytes, value, help);
+        let mut items = Vec::from([
+            count_of("cache shards", self.shards, "parts with a lock of their own"),
+            count_of("cache pages", self.pages, "pages that the cache may have memory for"),
+            count_of("cache pages at most", self.most, "pages that its size can be set to"),
+            count_of(
+                "pages to give back",
+                self.surplus,
+                "pages behind a smaller size that are not empty yet",
+            ),
+            bytes_of("cache bytes per page", per_page, "memory for a page, apart from its data"),
+            count_of("dirty pages", self.dirty, "pages that are not on the disk yet"),
+            bytes_of("dirty bytes", self.dirty * PAGE, "bytes of these pages"),
+            count_of(
+                "writers",
+                self.writers,
+                "clients and handles with dirty pages, or that write, in the shard that has most of them",
+            ),
+            count_of("pages being written", self.writing, "dirty pages in write-backs in flight"),
+            count_of("pages written back", self.written, "since the cache was opened"),
+            count_of("pages evicted", self.evictions, "since the cache was opened"),
+            count_of("write-back errors", self.write_errors, "since the cache was opened"),
+            count_of("cache turns", self.turns, "times that tasks of lanes were run"),
+            count_of("cache turns without progress", self.vain, "of these, times that nothing could be done"),
+            count_of("cache locks", self.locks, "times that a lock was taken, except to ask for this"),
+            count_of("pages copied under the lock", self.copied_inside, "parts of pages of small writes"),
+            count_of("pages handled", self.work, "work done under the lock, in pages"),
+            count_of("most pages handled in one turn", self.longest, "longest hold of the lock, in pages"),
+        ]);
+        if self.away > 0 {
+            let help = "pages whose I/O timed out and has not returned";
+            items.push(count_of("pages with the driver", self.away, help));
+        }
+        let help = "times that memory pressure has made it smaller";
+        items.push(count_of("cache squeezed", self.squeezes, help));
+        items
+    }
+}
+
+impl Shared {
+    /// Its state in numbers.
+    ///
+    /// # Errors
+    /// The engine is broken.
+    pub(super) fn figures(&self) -> Result<Figures, Fault> {
+        let mut engine = self.engine()?;
+        // Asking is not counted.
+        engine.totals.locks -= 1;
+        let squeezes = self.squeezes.load(Ordering::Relaxed);
+        Ok(Figures { squeezes, ..Figures::of(&engine) })
+    }
+}
+
+impl Managed for Shared {
+    fn status(&self) -> Vec<Item> {
+        Figures::status(self.figures())
     }
 
     fn params(&self) -> Vec<(Param, i64)> {
@@ -31,57 +155,8 @@ impl Managed for Shared {
     }
 
     fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
-        let mut tuning = lock(&self.tuning);
-        let mut new = *tuning;
+        let mut new = *lock(&self.tuning);
         new.set(name, value)?;
-        self.populate(&new).map_err(|why| ParamError(format!("cache: {name}={value}: {why}")))?;
-        self.apply(&new).map_err(|fault| ParamError(format!("the cache cannot be used: {fault}")))?;
-        *tuning = new;
-        Ok(())
+        self.tune(new).map_err(|why| ParamError(format!("cache: {name}={value}: {why}")))
     }
-}
-
-fn items(engine: &Engine) -> Vec<Item> {
-    let (pages, totals) = (&engine.pages, &engine.totals);
-    let most = pages.store.count();
-    let per_page = PageTable::overhead(most as usize).div_ceil(most as usize) as u64;
-    let dirty = u64::from(pages.dirty.count);
-    let count_of = |name, value: u64, help| Item::number(name, Unit::Count, value, help);
-    let bytes_of = |name, value: u64, help| Item::number(name, Unit::Bytes, value, help);
-    let mut items = Vec::from([
-        count_of("cache pages", pages.most().into(), "pages that the cache may have memory for"),
-        count_of("cache pages at most", most.into(), "pages that its size can be set to"),
-        count_of(
-            "pages to give back",
-            pages.surplus().into(),
-            "pages behind a smaller size that are not empty yet",
-        ),
-        bytes_of("cache bytes per page", per_page, "memory for a page, apart from its data"),
-        count_of("dirty pages", dirty, "pages that are not on the disk yet"),
-        bytes_of("dirty bytes", dirty * PAGE, "bytes of these pages"),
-        count_of(
-            "writers",
-            pages.writers.count() as u64,
-            "clients and handles with dirty pages, or that write",
-        ),
-        count_of("pages being written", pages.dirty.writing.into(), "dirty pages in write-backs in flight"),
-        count_of("pages written back", totals.pages_written, "since the cache was opened"),
-        count_of("pages evicted", pages.evictions, "since the cache was opened"),
-        count_of("write-back errors", totals.write_errors, "since the cache was opened"),
-        count_of("cache turns", totals.turns, "times that tasks of lanes were run"),
-        count_of("cache turns without progress", totals.vain, "of these, times that nothing could be done"),
-        count_of("cache locks", totals.locks, "times that the lock was taken, except to ask for this"),
-        count_of("pages copied under the lock", totals.copied_inside, "parts of pages of small writes"),
-        count_of("pages handled", totals.work, "work done under the lock, in pages"),
-        count_of(
-            "most pages handled in one turn",
-            totals.longest.into(),
-            "longest hold of the lock, in pages",
-        ),
-    ]);
-    if engine.frames_away > 0 {
-        let away = engine.frames_away.into();
-        items.push(count_of("pages with the driver", away, "pages whose I/O timed out and has not returned"));
-    }
-    items
 }

@@ -212,6 +212,7 @@ impl Task {
         let ask = Ask {
             lane,
             handle: 0,
+            id: bio.handle(),
             demand: start / PAGE..start.saturating_add(size).div_ceil(PAGE),
             own,
             context: bio.context(),
@@ -377,11 +378,7 @@ impl Engine {
         self.end_hold(task);
         self.end_writing(task);
         if task.begun {
-            if let Some(handle) = self.handles.at(task.ask.handle)
-                && let Some(policy) = &mut handle.policy
-            {
-                policy.end(&mut task.call);
-            }
+            self.handles.end_call(task.ask.handle, &mut task.call);
             self.handles.release(task.ask.handle, task.sole).iter().for_each(|&lane| self.lanes.kick(lane));
         }
         if task.ticket != 0 {

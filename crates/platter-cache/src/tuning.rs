@@ -31,6 +31,7 @@ pub(super) struct Tuning {
     /// Bytes to which memory pressure has taken it down, and takes it down at most.
     squeezed: u64,
     min_size: u64,
+    shards: u32,
 }
 
 /// What the engine works by.
@@ -56,7 +57,28 @@ impl Tuning {
             range: (settings.least(), settings.most()),
             squeezed: u64::MAX,
             min_size: settings.min_size,
+            shards: settings.shards,
         }
+    }
+
+    /// The part of one shard.
+    pub(super) fn part(&self) -> Tuning {
+        let count = self.shards;
+        Tuning {
+            congestion: self.congestion.div_ceil(count),
+            gather: self.gather.div_ceil(count),
+            write_depth: self.write_depth.div_ceil(count),
+            size: self.size / u64::from(count),
+            range: (self.range.0 / u64::from(count), self.range.1 / u64::from(count)),
+            min_size: self.min_size / u64::from(count),
+            shards: 1,
+            ..*self
+        }
+    }
+
+    /// With what memory pressure has taken from another one.
+    pub(super) fn squeezed_as(self, other: &Tuning) -> Tuning {
+        Tuning { squeezed: other.squeezed, ..self }
     }
 
     /// The values of the tunable parameters, in the units of the table.
@@ -109,9 +131,10 @@ impl Tuning {
     }
 
     fn set_size(&mut self, bytes: u64) -> Result<(), ParamError> {
-        if !bytes.is_multiple_of(PAGE) {
+        let unit = PAGE * u64::from(self.shards);
+        if !bytes.is_multiple_of(unit) {
             let (least, most) = self.range;
-            let allowed = format!("multiples of {PAGE} from {least} to {most}");
+            let allowed = format!("multiples of {unit} from {least} to {most}");
             return Err(ParamError(format!("cache: size={bytes} is out of range: {allowed}")));
         }
         self.size = bytes;

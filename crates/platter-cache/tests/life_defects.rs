@@ -2,6 +2,9 @@
 //! one of its own.
 
 #[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "cache/barriers.rs"]
+mod barriers;
+#[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/flood.rs"]
 mod flood;
 #[allow(dead_code, reason = "the other tests use all of it")]
@@ -35,7 +38,8 @@ fn lives_until_found(trouble: Trouble) -> Option<u64> {
 #[test]
 fn lives_find_each_defect() {
     let commands = Trouble { commands: true, ..Trouble::default() };
-    for trouble in [commands, Trouble::default()] {
+    let shards = Trouble { shards: true, cuts: true, ..Trouble::default() };
+    for trouble in [commands, Trouble::default(), shards] {
         assert_eq!(lives_until_found(trouble), None, "without a defect nothing is found");
     }
     for (wrong, trouble) in [
@@ -44,6 +48,7 @@ fn lives_find_each_defect() {
         (Defect::CacheCommandUnknownSent, commands),
         (Defect::CacheResizeForgetsData, Trouble::default()),
         (Defect::CacheResizeForgetsDirty, Trouble::default()),
+        (Defect::CacheShardsFlushFirst, shards),
     ] {
         defect::put_back(wrong, true);
         let found = lives_until_found(trouble);
@@ -51,6 +56,10 @@ fn lives_find_each_defect() {
         println!("{}: found by life {found:?}", wrong.name());
         assert!(found.is_some(), "{} is not found in {LIVES} lives", wrong.name());
     }
+    defect::put_back(Defect::CacheShardsPassBarrier, true);
+    let found = std::panic::catch_unwind(|| barriers::check_barriers(3));
+    defect::put_back(Defect::CacheShardsPassBarrier, false);
+    assert!(found.is_err(), "a soft barrier that other shards pass is not found");
     // Lives ask for no time.
     let wait = || flood::beside_flood(Context::new(1), Context::new(2)).middle.as_millis();
     assert_eq!(wait(), 0);

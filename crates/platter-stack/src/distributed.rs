@@ -16,6 +16,7 @@ use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
+use platter_block::time::Time;
 use std::sync::{Arc, Weak};
 
 mod lane;
@@ -24,16 +25,17 @@ mod source;
 
 /// A position on a member, and the number of bytes that are contiguous both there and on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Extent {
-    pub(crate) member: usize,
+pub struct Extent {
+    /// Its number, from 0.
+    pub member: usize,
     /// First byte on the member.
-    pub(crate) pos: u64,
+    pub pos: u64,
     /// Length in bytes; at least one.
-    pub(crate) len: u64,
+    pub len: u64,
 }
 
 /// Maps the bytes of a device to its members. Positions are below the device's size.
-pub(crate) trait Map: LimitSource + 'static {
+pub trait Map: LimitSource + 'static {
     /// The position of a byte on its member.
     fn find(&self, pos: u64) -> Extent;
 
@@ -45,16 +47,53 @@ pub(crate) trait Map: LimitSource + 'static {
 
     /// Facts to show to an operator.
     fn facts(&self) -> Vec<Fact>;
+
+    /// The members are parts of one device: positions are the same on all of them, and they have one disk.
+    ///
+    /// Then flushes of a range reach the members as such, a command goes to the member that has all blocks that it reaches,
+    /// and a soft barrier is carried out as a hard one: the members do not know the order of each other's writes.
+    fn has_one_disk(&self) -> bool {
+        false
+    }
+
+    /// Whether a member on the one disk has something to do, whichever lane is run.
+    fn is_due(&self, member: usize, now: Time) -> bool {
+        let _ = (member, now);
+        false
+    }
+
+    /// When a member on the one disk will have something to do.
+    fn wakeup(&self, member: usize) -> Option<Time> {
+        let _ = member;
+        None
+    }
+
+    /// Whether a member on the one disk has I/Os of its own there.
+    fn is_out(&self, member: usize) -> bool {
+        let _ = member;
+        false
+    }
+
+    /// Most bytes of an operation without data that the members get at a time.
+    fn most_without_data(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// A device over several members.
-pub(crate) struct Distributed<M> {
-    pub(crate) name: Arc<str>,
-    pub(crate) members: Vec<Arc<dyn Backend>>,
-    pub(crate) map: Arc<M>,
-    pub(crate) geometry: Geometry,
-    pub(crate) gate: Arc<BarrierGate>,
-    pub(crate) reports: Reports,
+pub struct Distributed<M> {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The members.
+    pub members: Vec<Arc<dyn Backend>>,
+    /// Where its bytes are.
+    pub map: Arc<M>,
+    /// Size, limits and features.
+    pub geometry: Geometry,
+    /// Keeps barriers across the members.
+    pub gate: Arc<BarrierGate>,
+    /// Passes events of the members on.
+    pub reports: Reports,
 }
 
 impl<M: Map> LimitSource for Distributed<M> {

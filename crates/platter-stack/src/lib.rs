@@ -7,7 +7,7 @@ pub mod array_metadata;
 pub mod barrier_gate;
 pub mod concat;
 pub mod delay;
-mod distributed;
+pub mod distributed;
 pub mod error_injection;
 pub mod extents;
 pub mod filter;

@@ -148,16 +148,22 @@ fn main() -> Result<()> {
         "a stream beside 256 readers at random, against beside 100: {:.2} ({many:.1} and {some:.1} MiB/s; goal 0.33)",
         many / some
     );
-    let device = platter::open("cache(size=64M, readahead=none, null(1T))", Access::read())?;
-    let scaled = all(&|| {
-        let (one, two) = (misses(&device, 1)?, misses(&device, 2)?);
-        Ok(two / one / (counts(2) / counts(1)))
-    })?;
-    summary(
-        "misses of two threads against one, as a part of what counting loops give",
-        " (goal at least 0.9)",
-        scaled,
-    );
-    summary("misses of one thread", " thousand a second", all(&|| Ok(misses(&device, 1)? / 1e3))?);
+    for shards in [1, 8] {
+        let spec = format!("cache(size=64M, shards={shards}, readahead=none, null(1T))");
+        let device = platter::open(&spec, Access::read())?;
+        let scaled = all(&|| {
+            let (one, two) = (misses(&device, 1)?, misses(&device, 2)?);
+            Ok(two / one / (counts(2) / counts(1)))
+        })?;
+        summary(
+            &format!(
+                "shards={shards}: misses of two threads against one, as a part of what counting loops give"
+            ),
+            " (goal at least 0.9)",
+            scaled,
+        );
+        let alone = all(&|| Ok(misses(&device, 1)? / 1e3))?;
+        summary(&format!("shards={shards}: misses of one thread"), " thousand a second", alone);
+    }
     Ok(())
 }

@@ -38,6 +38,8 @@ pub(crate) struct Trouble {
     pub(crate) timeouts: bool,
     /// The disk is behind a SCSI target, and some reads and writes are commands.
     pub(crate) commands: bool,
+    /// The cache has several shards, with small extents.
+    pub(crate) shards: bool,
 }
 
 pub(crate) struct Life {
@@ -86,6 +88,18 @@ fn settings(rng: &mut Rng) -> Settings {
     }
 }
 
+/// Gives the cache shards, each of the size that the whole had, where its policy allows that.
+fn shard(settings: &mut Settings, rng: &mut Rng) {
+    let policy = (settings.readahead.make)(&readahead::Settings::default());
+    if policy.exclusive() {
+        return;
+    }
+    settings.shards = rng.pick(&[2, 3, 7]);
+    settings.extent = rng.pick(&[PAGE, 2 * PAGE, 8 * PAGE]);
+    settings.size *= u64::from(settings.shards);
+    settings.max_size *= u64::from(settings.shards);
+}
+
 fn faults(rng: &mut Rng, trouble: Trouble) -> Option<FaultPlan> {
     let plan = match trouble.errors {
         true => errors(rng),
@@ -124,6 +138,9 @@ impl Life {
         if let Some(sizes) = sizes.clone().as_mut() {
             settings.max_size = settings.size + sizes.pick(&[0, 3, 30, 200]) * PAGE;
         }
+        if trouble.shards {
+            shard(&mut settings, &mut Rng::new(seed ^ 0x54a8d));
+        }
         let mut disk_settings = DiskSettings::default();
         disk_settings.queue.depth = rng.pick(&[1, 2, 32]);
         if trouble.timeouts {
@@ -154,9 +171,11 @@ impl Life {
     pub(crate) fn story(&self) -> String {
         let (settings, disk_settings) = (&self.settings, &self.disk_settings.queue);
         let head = format!(
-            "{} pages of {}, {:?}, {} window {}, background {} dirty {}, expire {:?} interval {:?}, depth {}, {:?}, disk {:?}",
+            "{} pages of {} in {} shards by {}, {:?}, {} window {}, background {} dirty {}, expire {:?} interval {:?}, depth {}, {:?}, disk {:?}",
             settings.size / PAGE,
             settings.max_size / PAGE,
+            settings.shards,
+            settings.extent,
             settings.write,
             settings.readahead.name,
             settings.window,
@@ -307,13 +326,15 @@ impl Life {
 
     /// Sets another size, now and then.
     fn resize(&mut self, open: &Session<'_>) {
-        let (window, size, max) = (self.settings.window, self.settings.size, self.settings.max_size);
+        let shards = u64::from(self.settings.shards);
+        let (window, size) = (self.settings.window, self.settings.size / shards);
+        let max = self.settings.max_size / shards;
         let Some(sizes) = &mut self.sizes else { return };
         if sizes.below(10) > 0 {
             return;
         }
         let least = (2 * window / PAGE).max(16);
-        let pages = least + sizes.below(max.max(size) / PAGE - least + 1);
+        let pages = shards * (least + sizes.below(max.max(size) / PAGE - least + 1));
         self.say(|| format!("size {pages} pages"));
         open.device.set_layer_param(None, "size", (pages * PAGE).cast_signed()).unwrap();
     }
@@ -392,7 +413,9 @@ impl Life {
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io => self.trouble.errors,
             // Pages are dirty.
-            Kind::Unsupported => live.form == Form::Unknown,
+            Kind::Unsupported if live.form == Form::Unknown => true,
+            // A command that reaches several shards.
+            Kind::Unsupported => self.settings.shards > 1 && live.form != Form::Io,
             // A bio that was started may be done in part, and a command that the disk has may be carried out
             // at any time.
             Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::Cancelled if self.trouble.timeouts => {

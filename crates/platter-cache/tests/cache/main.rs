@@ -1,6 +1,7 @@
 //! The guarantees of `cache` under faults of the device below.
 
 mod alone;
+mod barriers;
 mod commands;
 mod dead;
 #[allow(dead_code, reason = "shared with another crate's tests, which use all of it")]

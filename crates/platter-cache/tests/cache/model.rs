@@ -71,7 +71,7 @@ fn a_read_in_flight_may_return_what_a_failed_write_drops() {
 /// flushed: that flush does not cover it.
 #[test]
 fn what_failed_before_the_device_was_flushed_is_not_durable() {
-    let trouble = Trouble { timeouts: true, errors: true, cuts: true, commands: false };
+    let trouble = Trouble { timeouts: true, errors: true, cuts: true, ..Trouble::default() };
     assert_eq!(Life::new((6 << 32) + 1137, trouble).run(), Ok(()));
 }
 
@@ -86,6 +86,31 @@ fn what_is_being_copied_when_a_discard_begins_is_not_dropped() {
 #[test]
 fn commands_are_coherent_with_what_is_cached() {
     live(1500, 7, Trouble { commands: true, ..Trouble::default() });
+}
+
+#[test]
+fn shards_are_one_device() {
+    live(5000, 10, Trouble { shards: true, ..Trouble::default() });
+}
+
+#[test]
+fn what_was_flushed_survives_in_all_shards() {
+    live(5000, 11, Trouble { shards: true, cuts: true, ..Trouble::default() });
+}
+
+#[test]
+fn errors_in_any_shard_are_told() {
+    live(5000, 12, Trouble { shards: true, errors: true, cuts: true, ..Trouble::default() });
+}
+
+#[test]
+fn what_comes_late_to_a_shard_covers_nothing_that_is_newer() {
+    live(1500, 13, Trouble { shards: true, timeouts: true, ..Trouble::default() });
+}
+
+#[test]
+fn commands_are_coherent_with_shards() {
+    live(1500, 14, Trouble { shards: true, commands: true, errors: true, ..Trouble::default() });
 }
 
 #[test]

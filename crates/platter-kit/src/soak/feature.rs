@@ -67,6 +67,7 @@ features! {
     Snapshots "snapshots" 100 "snapshots, in runs without failing disks",
     Tags "ordered-tags" 40 "disks to which barriers are sent as ordered tags",
     Scsi "scsi" 60 "disks behind SCSI targets with faults of the transport, in runs without failing disks and power cuts",
+    Shards "shards" 40 "page caches of 1, 2 or 7 shards, in runs with page caches",
     Paths "paths" 50 "two paths to disks behind SCSI targets, each of which may fail for a while",
 }
 

@@ -39,6 +39,8 @@ const TAGS: u64 = 0x7461_6773;
 const TRANSPORTS: u64 = 0x7363_7369;
 /// The same for several paths to disks.
 const PATHS: u64 = 0x7061_7468_735f_3032;
+/// The same for shards of caches.
+const SHARDS: u64 = 0x54a8_d54a_8d54_a8d5;
 
 /// Features of runs without targets: what a disk reports of these faults goes through sense data, which says less.
 const NOT_BEHIND: [Feature; 9] = [
@@ -259,6 +261,7 @@ impl Plan {
             features = features.and(Feature::Paths);
             disks.iter_mut().filter_map(|disk| disk.transport.as_mut()).for_each(|way| way.double(&mut rng));
         }
+        features = shard(seed, features, without, &mut stack);
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {
                 Act::Switch(elevator) => elevator.as_mut(),
@@ -272,13 +275,28 @@ impl Plan {
     }
 }
 
+/// Gives the caches of a stack shards, in some runs. Returns the features of the run.
+fn shard(seed: u64, features: Features, without: Features, stack: &mut Node) -> Features {
+    let mut rng = Rng::new(seed ^ SHARDS);
+    if !stack.has("cache") || without.has(Feature::Shards) || rng.below(100) >= Feature::Shards.chance() {
+        return features;
+    }
+    stack.shard(&mut rng);
+    features.and(Feature::Shards)
+}
+
 /// The features of a run.
 fn draw(rng: &mut Rng) -> Features {
     let mut features = Features::default();
     for feature in Feature::ALL.iter().filter(|feature| {
         !matches!(
             feature,
-            Feature::Resize | Feature::Snapshots | Feature::Tags | Feature::Scsi | Feature::Paths
+            Feature::Resize
+                | Feature::Snapshots
+                | Feature::Tags
+                | Feature::Scsi
+                | Feature::Paths
+                | Feature::Shards
         )
     }) {
         if rng.below(100) < feature.chance() {

@@ -5,6 +5,7 @@ use super::{Distributed, Map};
 use crate::barrier_gate::{BARRIER, Door};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::Limits;
@@ -18,6 +19,9 @@ const SPECIAL: Flags = BARRIER.union(Flags::PREFLUSH);
 
 /// Most parts in flight, except that one bio may exceed it alone: other bios wait in the lane.
 const MAX_PARTS: usize = 4096;
+
+/// How long a lane sleeps beside members on one disk that other lanes may have left with I/Os in flight.
+const LOOK: Span = Span::from_millis(100);
 
 struct Member {
     lane: Box<dyn Lane>,
@@ -33,6 +37,8 @@ pub(super) struct DistributedLane<M> {
     /// Numbers of the members that have bios or parts.
     active: Vec<u32>,
     map: Arc<M>,
+    /// The members have one disk, and any lane may have to run any of them.
+    has_one_disk: bool,
     size: u64,
     block_mask: u64,
     limits: Limits,
@@ -59,7 +65,8 @@ pub(super) struct DistributedLane<M> {
 /// Maps a bio that a member has completed back to the device.
 #[inline]
 fn restore(map: &impl Map, member: usize, bio: &mut Bio) {
-    if bio.op() != Op::Flush {
+    // A command keeps the position that it has.
+    if !matches!(bio.op(), Op::Flush | Op::Command) {
         let done = bio.done();
         bio.remap(map.whence(member, bio.pos() - done) + done);
     }
@@ -81,6 +88,7 @@ impl<M: Map> DistributedLane<M> {
         Ok(DistributedLane {
             active: Vec::with_capacity(members.len()),
             map: Arc::clone(&device.map),
+            has_one_disk: device.map.has_one_disk(),
             size: device.geometry.size,
             block_mask: u64::from(device.geometry.limits.logical_block - 1),
             limits: device.geometry.limits,
@@ -198,6 +206,9 @@ impl<M: Map> DistributedLane<M> {
         if self.alone && is_flush {
             return self.send(now, 0, bio);
         }
+        if let Some(member) = self.member_of_command(&bio) {
+            return self.send(now, member, bio);
+        }
         if !is_flush && let Err(fault) = self.check(&bio) {
             bio.fail(fault);
             let barrier = bio.flags().intersects(BARRIER) && !self.alone;
@@ -212,16 +223,37 @@ impl<M: Map> DistributedLane<M> {
             return self.waiting.push_back(bio);
         }
         let barrier = flags.intersects(BARRIER);
-        let flushes = is_flush || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
+        let solid = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
+        let flushes = is_flush || solid || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
+        // A barrier is about all that was written before it.
+        let range = (is_flush && self.has_one_disk && !barrier).then(|| (bio.pos(), bio.len()));
+        let changes = bio.changes();
         let at = self.parts.insert(bio, barrier, flushes && !is_flush);
+        if solid && changes {
+            self.parts.set_solid(at);
+        }
         if flushes {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
             // this costs nothing.
-            self.parts.flushes(at, self.members.len() as u32);
+            let first = self.has_one_disk && defect::is_on(Defect::CacheShardsFlushFirst);
+            self.parts.flushes(at, if first { 1 } else { self.members.len() as u32 }, range);
             self.send_parts(now, at);
         } else {
             self.send_data(now, at);
         }
+    }
+
+    /// The member that carries out a command: the one that has all blocks that it reaches.
+    fn member_of_command(&self, bio: &Bio) -> Option<usize> {
+        if bio.op() != Op::Command || !self.has_one_disk || bio.flags().intersects(SPECIAL) {
+            return None;
+        }
+        let (start, end) = bio.reach();
+        if start == end {
+            return Some(0);
+        }
+        let place = (start < self.size).then(|| self.map.find(start))?;
+        (end - start <= place.len).then_some(place.member)
     }
 
     /// Whether a transfer can be passed on as one bio, without being split.
@@ -313,6 +345,32 @@ impl<M: Map> DistributedLane<M> {
         }
     }
 
+    /// Runs members on the one disk that have something to do although this lane has no bio there. What they have in flight may
+    /// be what the bios of this lane wait for: a layer below may admit one I/O at a time. Returns whether there were any.
+    #[cold]
+    fn help(&mut self, now: Time) -> bool {
+        let mut any = false;
+        for at in 0..self.members.len() {
+            if self.members[at].active || !self.map.is_due(at, now) {
+                continue;
+            }
+            any = true;
+            self.members[at].lane.run(now);
+            if self.map.is_out(at) {
+                self.members[at].active = true;
+                self.active.push(at as u32);
+            }
+        }
+        any
+    }
+
+    /// A timeout for a sleep beside bios of this lane. A thread that has just left may have left I/Os of a member in flight, and
+    /// only lanes with bios there are woken for them; so the others look from time to time.
+    fn patient(&self, timeout: Option<Span>) -> Option<Span> {
+        let looks = self.has_one_disk && self.door.out() > 0;
+        timeout.into_iter().chain(looks.then_some(LOOK)).min()
+    }
+
     /// Runs the members that have bios or parts.
     #[inline]
     fn run_members(&mut self, now: Time) {
@@ -326,7 +384,8 @@ impl<M: Map> DistributedLane<M> {
             }
             let member = &mut self.members[index];
             // What the disk returns to a queue that lanes share is only taken in by a lane that is run.
-            if member.out == 0 && member.lane.is_idle() && !member.lane.lingers() {
+            let rests = member.out == 0 && member.lane.is_idle() && !member.lane.lingers();
+            if rests && !(self.has_one_disk && self.map.is_out(index)) {
                 member.active = false;
                 self.active.swap_remove(at);
             } else {
@@ -338,7 +397,7 @@ impl<M: Map> DistributedLane<M> {
     /// Sleeps until a member has completions, the gate opens or `timeout` has passed.
     fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let wakeup = self.next_wakeup().map(|at| at.since(now));
-        let timeout = timeout.into_iter().chain(wakeup).min();
+        let timeout = self.patient(timeout.into_iter().chain(wakeup).min());
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
         let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
@@ -372,11 +431,15 @@ impl<M: Map> Lane for DistributedLane<M> {
         if !self.waiting.is_empty() {
             self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
         }
+        let mut helps = self.has_one_disk;
         loop {
             self.again = false;
             self.run_members(now);
             if self.door.is_holding() {
                 self.pass_door(now);
+            }
+            if std::mem::take(&mut helps) && !self.again && !self.has_done() && self.help(now) {
+                continue;
             }
             // Bios that were only just started have not been handed over.
             if !self.again {
@@ -398,9 +461,12 @@ impl<M: Map> Lane for DistributedLane<M> {
     fn next_wakeup(&self) -> Option<Time> {
         let wakeup = |&at: &u32| self.members[at as usize].lane.next_wakeup();
         let members = self.active.iter().filter_map(wakeup);
+        let others = if self.has_one_disk { 0..self.members.len() } else { 0..0 };
+        let others = others.filter_map(|at| self.map.wakeup(at));
         // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let now = self.door.is_ready().then_some(Time(0));
         members
+            .chain(others)
             .chain(now)
             .chain(self.waiting.iter().filter_map(Bio::deadline))
             .chain(self.door.next_wakeup())
@@ -422,6 +488,7 @@ impl<M: Map> Lane for DistributedLane<M> {
             return;
         }
         if let ([only], false) = (&self.active[..], self.door.is_holding()) {
+            let timeout = self.patient(timeout);
             let lane = &mut self.members[*only as usize].lane;
             return lane.wait(now, timeout);
         }

@@ -37,6 +37,8 @@ struct Slot {
     /// Where the next section of a transfer begins; the end of the bio: there is none.
     next: u64,
     barrier: bool,
+    /// Its data is made durable.
+    solid: bool,
 }
 
 /// What to do after a part has come back.
@@ -90,7 +92,7 @@ impl Parts {
         slot.next = bio.pos();
         slot.whole.begin(bio);
         (slot.pending, slot.failed) = (0, None);
-        (slot.barrier, slot.data_follows) = (barrier, data_follows);
+        (slot.barrier, slot.data_follows, slot.solid) = (barrier, data_follows, false);
         at
     }
 
@@ -100,12 +102,19 @@ impl Parts {
         bio.maker() == self.maker
     }
 
-    /// Stages a flush of each of the first `members` members on behalf of bio `at`.
-    pub(super) fn flushes(&mut self, at: u32, members: u32) {
+    /// The data of bio `at` is made durable.
+    pub(super) fn set_solid(&mut self, at: u32) {
+        self.slots[at as usize].solid = true;
+    }
+
+    /// Stages a flush of each of the first `members` members on behalf of bio `at`: of a range there, if the members take it.
+    pub(super) fn flushes(&mut self, at: u32, members: u32, range: Option<(u64, u64)>) {
         let Parts { slots, spare, staged, .. } = self;
         let slot = &mut slots[at as usize];
+        let (pos, len) = range.unwrap_or((0, 0));
         for member in 0..members {
-            let mut part = make(&slot.whole, spare, Op::Flush, 0);
+            let mut part = make(&slot.whole, spare, Op::Flush, pos);
+            part.rewind(pos, len);
             part.remove_flags(Flags::FUA);
             staged.push((member, part));
         }
@@ -120,12 +129,16 @@ impl Parts {
         if bio.op().has_data() {
             return self.gather(map, at);
         }
-        map.ranges(bio.pos(), bio.len(), &mut |extent| {
+        let len = (bio.end() - slot.next).min(map.most_without_data());
+        map.ranges(slot.next, len, &mut |extent| {
             let mut part = make(&slot.whole, spare, bio.op(), extent.pos);
             part.rewind(extent.pos, extent.len);
+            if slot.solid {
+                part.add_flags(Flags::FUA);
+            }
             staged.push((extent.member as u32, part));
         });
-        slot.next = bio.end();
+        slot.next += len;
         slot.pending = staged.len() as u32;
     }
 
@@ -149,7 +162,11 @@ impl Parts {
                     break;
                 }
                 open[member] = staged.len() as u32;
-                staged.push((member as u32, make(&slot.whole, spare, bio.op(), place)));
+                let mut part = make(&slot.whole, spare, bio.op(), place);
+                if slot.solid {
+                    part.add_flags(Flags::FUA);
+                }
+                staged.push((member as u32, part));
             }
             let part = &mut staged[open[member] as usize].1;
             let mut left = len;

@@ -92,6 +92,14 @@ const REACH: &[(&str, Reach)] = &[
             why: "the soak changes no size of a cache; the lives of the cache do",
         },
     ),
+    ("cache-shards-flush-first", Reach::Within(3000)),
+    (
+        "cache-shards-pass-barrier",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/life_defects.rs",
+            why: "the soak needs 24,000 runs: power must fail between the write-backs of two shards",
+        },
+    ),
     (
         "cache-write-back-counts-all-io",
         Reach::Targeted {

@@ -187,10 +187,37 @@ fn policy(rng: &mut Rng) -> i64 {
     places[rng.below(places.len() as u64) as usize] as i64
 }
 
+/// Gives a page cache with these parameters shards with small extents.
+fn shard_cache(values: &mut Vec<(&'static str, i64)>, rng: &mut Rng) {
+    let known = readahead::all();
+    let value = |name| values.iter().find(|(key, _)| *key == name).map(|&(_, value)| value);
+    let policy = value("readahead").and_then(|place| known.get(place.unsigned_abs() as usize));
+    let (shards, extent) = (rng.pick(&[1, 2, 7]), rng.pick(&[1, 2, 8]) * PAGE as i64);
+    if policy.is_none_or(|row| (row.make)(&readahead::Settings::default()).exclusive()) {
+        return;
+    }
+    values.iter_mut().filter(|(key, _)| *key == "size").for_each(|(_, size)| *size *= shards);
+    values.extend([("shards", shards), ("extent", extent)]);
+}
+
 impl Node {
     /// A random stack over disks, of each of which a part is used, in sectors, or all of it.
     pub(in super::super) fn over(rng: &mut Rng, on: Features, parts: &[Option<(u64, u64)>]) -> Node {
         Planter { rng, on, taken: 0, most: parts.len(), parts }.plant()
+    }
+
+    /// Gives the page caches of the stack shards, each of the size that the whole had, where their policies allow that.
+    pub(super) fn shard(&mut self, rng: &mut Rng) {
+        match self {
+            Node::Disk(_) => {}
+            Node::Part { below, .. } => below.shard(rng),
+            Node::Layer { row, values, members } => {
+                if *row == "cache" {
+                    shard_cache(values, rng);
+                }
+                members.iter_mut().for_each(|member| member.shard(rng));
+            }
+        }
     }
 
     /// The stack as a snapshot, or as the origin of one, whose store is a part of a disk, in sectors, or all of it.
