@@ -47,13 +47,14 @@ fn without_a_bug_nothing_is_found_and_much_is_come_across() {
 /// a write to a snapshot had timed out, and was still on its way to a slot of the store that shows nothing. In 945336 and 633033 a
 /// discard that found nothing in a snapshot's store succeeded after power was cut, and in 612840 a cache wrote contents again
 /// that it had read between the dirty blocks of a page. In 997036 the flush of a cancelled barrier was not tried again, and in 988054
-/// a dropped lane had left more requests in the shared queue than one turn of it dispatches.
+/// a dropped lane had left more requests in the shared queue than one turn of it dispatches. In 1014592 a disk with smaller blocks had zeroed
+/// the part of a block behind a boundary of its chunks when the other part was refused.
 #[test]
 fn runs_that_were_misjudged_find_nothing() {
     let all = [
         106_847, 1_072_889, 1_036_629, 1_001_677, 1_084_776, 1_034_973, 1_036_052, 7_003_225, 1_023_660,
         1_116_568, 75_825, 20_038_879, 328_393, 676_151, 53_562, 69_688, 56_232, 945_336, 633_033, 612_840,
-        997_036,
+        997_036, 1_014_592,
     ];
     // Their caches had no shards.
     let all = all.map(|seed| (seed, "shards".parse().unwrap()));

@@ -250,10 +250,10 @@ impl Run<'_> {
     /// What a failure means for the data.
     fn outcome(&self, live: &Live, fault: Fault, memory: bool) -> Outcome {
         // One block in one request is written completely or not at all. But a member of an array whose blocks are
-        // smaller than the array's splits a block whose memory has too many pieces; then only the first parts may
-        // have been written.
+        // smaller than the array's splits a block whose memory has too many pieces, or that lies across a boundary of its
+        // chunks; then only some parts may have been written.
         let steps = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER;
-        let cut = (live.shredded && self.has_smaller_blocks()) || self.is_scattered(live);
+        let cut = self.may_be_split(live) || self.is_scattered(live);
         let plain = live.single && !cut && !live.has(steps) && !self.stack().has("cache");
         // A layer that splits an I/O returns its memory even if the disk has carried out some parts.
         let whole = !self.stack().spreads();
@@ -274,10 +274,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a disk has smaller blocks than the device.
-    fn has_smaller_blocks(&self) -> bool {
+    /// Whether a disk with smaller blocks than the device may get a block in parts.
+    fn may_be_split(&self, live: &Live) -> bool {
         let block = self.open.as_ref().map_or(0, |open| open.device.geometry().limits.logical_block);
-        self.disks.iter().any(|disk| disk.geometry().limits.logical_block < block)
+        let limits = || self.disks.iter().map(|disk| disk.geometry().limits);
+        limits().any(|disk| disk.logical_block < block && (live.shredded || disk.chunk > 0))
     }
 
     /// Whether an I/O is not retried, whatever the error: it was cancelled, or a barrier of another channel did not
