@@ -13,6 +13,7 @@
 //! | [`Notices`] | events of the layer, for the watchers of its devices |
 //! | [`Host`], [`Turns`], [`HostLane`], [`LaneTasks`] | what the frame itself stands on: lanes that share state behind one lock. The page cache uses it with a state machine in place of tasks |
 //! | [`Board`], [`Outlook`] | what threads see of that state without the lock, and the threads that come back for it |
+//! | [`lock_times`] | when a thread has such a lock, for models of more processors |
 //! | [`IoTable`], [`Lanes`], [`Line`] | the I/Os, the wakers and the lines of waiters of such a layer |
 //!
 //! `docs/layer-kit.md` explains their use; `snapshot.rs` is an example.
@@ -31,6 +32,7 @@ pub mod ios;
 mod lane;
 pub mod lanes;
 mod layer;
+pub mod lock_times;
 mod memory;
 mod notices;
 mod pace;

@@ -27,7 +27,15 @@ fn settings_out_of_range_are_named() {
         (Settings { max_size: 4096, ..base.clone() }, ["max_size=4096", "size=262144"]),
         (Settings { max_size: 262_145, ..base.clone() }, ["max_size=262145", "multiples of 4096"]),
         (Settings { min_size: 4096, ..base.clone() }, ["min_size=4096", "65536"]),
-        (Settings { min_size: 1 << 20, ..base }, ["min_size=1048576", "size=262144"]),
+        (Settings { min_size: 1 << 20, ..base.clone() }, ["min_size=1048576", "size=262144"]),
+        (Settings { shards: 0, ..base.clone() }, ["shards=0", "1 to 256"]),
+        (Settings { shards: 257, ..base.clone() }, ["shards=257", "1 to 256"]),
+        (Settings { extent: 12_288, ..base.clone() }, ["extent=12288", "powers of two from 4096"]),
+        (Settings { extent: 2048, ..base.clone() }, ["extent=2048", "to 1073741824"]),
+        (Settings { shards: 8, ..base.clone() }, ["at least 524288", "each of shards=8"]),
+        (Settings { shards: 3, ..base.clone() }, ["size=262144", "multiples of 12288"]),
+        (Settings { shards: 2, max_size: 266_240, ..base.clone() }, ["max_size=266240", "multiples of 8192"]),
+        (Settings { shards: 2, min_size: 135_168, ..base }, ["min_size=135168", "multiples of 8192"]),
     ];
     for (settings, says) in wrong {
         let error = cache::new(ram(1 << 20), &settings).err().expect("it is out of range").to_string();

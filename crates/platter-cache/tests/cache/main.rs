@@ -22,6 +22,7 @@ mod rig;
 mod schedule;
 #[path = "../../../platter-stack/tests/array/script.rs"]
 mod script;
+mod sharded;
 mod share;
 mod stacked;
 mod stamp;

@@ -2,12 +2,14 @@
 
 use super::board::{Board, Outlook};
 use super::lanes::{LaneEntry, Lanes};
+use super::lock_times;
 use crate::sync::MutexGuard;
 use platter_block::fault::Fault;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// How long a lane or a layer that is dropped waits for devices that complete nothing.
 pub const PATIENCE: Span = Span::from_secs(30);
@@ -58,12 +60,16 @@ pub trait Turns: Send {
 }
 
 /// The lock on the state of a layer. A panic while it is held breaks the state: all lanes are woken, to fail their bios.
-pub struct EngineLock<'a, E: Turns>(MutexGuard<'a, E>);
+pub struct EngineLock<'a, E: Turns> {
+    guard: MutexGuard<'a, E>,
+    /// Since when, if that is recorded.
+    since: Option<Instant>,
+}
 
 impl<'a, E: Turns> EngineLock<'a, E> {
     /// From the guard of the lock, which has just been taken.
     pub fn new(guard: MutexGuard<'a, E>) -> EngineLock<'a, E> {
-        EngineLock(guard)
+        EngineLock { guard, since: lock_times::begin() }
     }
 }
 
@@ -71,20 +77,23 @@ impl<E: Turns> Deref for EngineLock<'_, E> {
     type Target = E;
 
     fn deref(&self) -> &E {
-        &self.0
+        &self.guard
     }
 }
 
 impl<E: Turns> DerefMut for EngineLock<'_, E> {
     fn deref_mut(&mut self) -> &mut E {
-        &mut self.0
+        &mut self.guard
     }
 }
 
 impl<E: Turns> Drop for EngineLock<'_, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.lanes().kick_all();
+            self.guard.lanes().kick_all();
+        }
+        if let Some(since) = self.since {
+            lock_times::end(std::ptr::from_ref(&*self.guard).addr(), since);
         }
     }
 }

@@ -53,9 +53,16 @@ impl<const PASSES: bool> Filter for Plain<PASSES> {
     const PASSES_IO: bool = PASSES;
 }
 
-/// All kinds of layers: those of the table, layers of a program, and a disk over a SCSI target.
+/// All kinds of layers: those of the table, a cache of several shards, layers of a program, and a disk over a SCSI target.
 fn names() -> impl Iterator<Item = &'static str> {
-    platter_cache::layers().map(|row| row.name).chain(["filter", "part", "pass", "passed part", "scsi"])
+    platter_cache::layers().map(|row| row.name).chain([
+        "cache of shards",
+        "filter",
+        "part",
+        "pass",
+        "passed part",
+        "scsi",
+    ])
 }
 
 fn filtered<const PASSES: bool>(below: Below, begin: u64) -> Below {
@@ -103,6 +110,10 @@ fn over(name: &str, backend: &dyn Fn(u64) -> Below, size: u64) -> Below {
         "multipath" => {
             let target = ScsiTarget::new(backend(size));
             layer(name, &[("policy", 2)], vec![scsi(&target), scsi(&target)])
+        }
+        "cache of shards" => {
+            // Blocks of 64 KiB lie on several of them.
+            layer("cache", &[("size", 8 << 20), ("shards", 4), ("extent", 16384)], vec![backend(size)])
         }
         "scsi" => scsi(&ScsiTarget::new(backend(size))),
         "filter" => filtered::<false>(backend(size), 0),
