@@ -47,7 +47,11 @@ impl<T> Inbox<T> {
 
     /// Says whether a task waits, before the lock is released. Returns whether there are entries to take first.
     pub(super) fn set_urgent(&self, urgent: bool) -> bool {
-        self.urgent.store(u64::from(urgent), Ordering::SeqCst);
+        let urgent_now = u64::from(urgent);
+        // Only the holder of the lock stores; an earlier store is seen at least as early.
+        if self.urgent.load(Ordering::Relaxed) != urgent_now {
+            self.urgent.store(urgent_now, Ordering::SeqCst);
+        }
         urgent && self.count.load(Ordering::SeqCst) > 0
     }
 }

@@ -288,6 +288,10 @@ impl Default for Settings {
     }
 }
 
+/// Fewest extents that each of several shards has memory for. With less, data that fits into the cache may not fit into the
+/// shards that it is in.
+const FEWEST_EXTENTS: u64 = 4;
+
 /// Fewest pages of a cache: a single I/O may need this many at once.
 const MIN_PAGES: u64 = 16;
 
@@ -354,6 +358,14 @@ impl Settings {
         if min != 0 && (min < least || min > size || !min.is_multiple_of(unit)) {
             return refuse(format!(
                 "min_size={min} is out of range: multiples of {unit} from {least} to size={size}"
+            ));
+        }
+        let fewest = FEWEST_EXTENTS.saturating_mul(extent).saturating_mul(shards.into());
+        if shards > 1 && self.size < fewest {
+            return refuse(format!(
+                "size={} is too small for shards={shards}: each needs memory for {FEWEST_EXTENTS} extents (extent={extent}), \
+                 {fewest} bytes together",
+                self.size
             ));
         }
         if !self.window.is_multiple_of(PAGE) {

@@ -32,6 +32,9 @@ use platter_stack::kit::Host;
 use platter_stack::reports::Reports;
 use std::sync::{Arc, Weak};
 
+/// Lanes that callers get even if that makes more below than the disk has requests.
+const ENOUGH: u32 = 32;
+
 /// A device with a cache of several shards over it.
 pub(super) struct Sharded {
     inner: Distributed<Placement>,
@@ -126,10 +129,10 @@ impl Backend for Sharded {
         self.inner.open_lane(lane_use)
     }
 
-    /// Each lane has one of every shard, and each shard one of its own.
+    /// Each lane opens one below for every shard, so there are fewer; but enough for callers not to wait for each other.
     fn max_lanes(&self) -> Option<u32> {
         let shards = self.shards.len() as u32;
-        self.below.max_lanes().map(|lanes| (lanes / shards).saturating_sub(1))
+        self.below.max_lanes().map(|lanes| (lanes / shards).max(lanes.min(ENOUGH)))
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {

@@ -1,4 +1,5 @@
-//! How a page cache scales with processors that this machine may not have: `cache_cores [--ops N] [--move NS]`.
+//! How a page cache scales with processors that this machine may not have: `cache_cores [--ops N] [--move NS]`; and
+//! `cache_cores --count hits|misses|writes [--shards N] [--ops N]`, for `scripts/count-cache-costs`.
 //!
 //! A model with real code: each operation is carried out on a real cache over a device that does nothing, on this thread, and the
 //! times for which it had the locks of shards are recorded. The model gives each operation to the processor that is next in virtual
@@ -43,19 +44,25 @@ impl Work {
 }
 
 fn open(shards: u32) -> Result<Device> {
-    let spec = format!("cache(size=64M, shards={shards}, readahead=none, null(1T))");
+    // No thread works beside those that are measured.
+    let spec = format!("cache(size=256M, shards={shards}, readahead=none, prefault=off, null(1T))");
     let device = platter::open(&spec, Access::read_write())?;
     let mut data = [0; PAGE as usize];
-    (0..HOT).try_for_each(|page| device.read_at(&mut data, page * PAGE))?;
+    // More than it holds, so that it is full, and then what is hit.
+    (HOT..20 * HOT).chain(0..HOT).try_for_each(|page| device.read_at(&mut data, page * PAGE))?;
     Ok(device)
 }
 
-/// Numbers of one processor.
+/// Numbers of one processor, which no other has had: pages that were read before could still be cached.
 struct Numbers(u64);
 
 impl Numbers {
-    const fn new(of: u64) -> Numbers {
-        Numbers(of.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    fn new() -> Numbers {
+        static TAKEN: AtomicUsize = AtomicUsize::new(1);
+        let of = TAKEN.fetch_add(1, Ordering::Relaxed) as u64;
+        // Well mixed (SplitMix64), or sequences would run side by side.
+        let mixed = (of.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (of << 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        Numbers(mixed ^ (mixed >> 29))
     }
 
     const fn next(&mut self) -> u64 {
@@ -102,14 +109,53 @@ fn tick() -> f64 {
     began.elapsed().as_nanos() as f64 / f64::from(READINGS)
 }
 
+/// What parts of operations take, by the number of parts of the operation and the place among them: the mean of some thousand
+/// operations, of which none counts more than ten times the middle one. So an interrupt of the machine is not part of it.
+struct Costs(HashMap<(usize, usize), f64>);
+
+impl Costs {
+    fn measure(device: &Device, work: Work, tick: f64) -> Result<Costs> {
+        let (mut numbers, mut list) = (Numbers::new(), Vec::new());
+        let mut all: HashMap<(usize, usize), Vec<f64>> = HashMap::new();
+        for _ in 0..20_000 {
+            let (began, times, ended) = record(device, work, &mut numbers)?;
+            parts(began, ended, &times, tick, &mut list);
+            let count = list.len();
+            list.iter()
+                .enumerate()
+                .for_each(|(at, part)| all.entry((count, at)).or_default().push(part.nanos));
+        }
+        let mean = |nanos: &mut Vec<f64>| {
+            nanos.sort_by(f64::total_cmp);
+            let most = 10.0 * nanos[nanos.len() / 2].max(1.0);
+            nanos.iter().map(|nanos| nanos.min(most)).sum::<f64>() / nanos.len() as f64
+        };
+        Ok(Costs(all.iter_mut().map(|(&place, nanos)| (place, mean(nanos))).collect()))
+    }
+
+    fn of(&self, count: usize, at: usize, part: Part) -> f64 {
+        self.0.get(&(count, at)).copied().unwrap_or(part.nanos)
+    }
+}
+
+/// Carries out an operation, and says when it had locks.
+fn record(device: &Device, work: Work, numbers: &mut Numbers) -> Result<(Instant, Vec<LockTime>, Instant)> {
+    let mut data = [0; PAGE as usize];
+    lock_times::record();
+    let began = Instant::now();
+    let result = operate(device, work, numbers, &mut data);
+    let ended = Instant::now();
+    let times = lock_times::take();
+    result.map(|()| (began, times, ended))
+}
+
 struct Model<'a> {
     device: &'a Device,
     work: Work,
     tick: f64,
+    costs: Costs,
     /// Nanoseconds that a shard costs more if another processor used it last.
     moved: f64,
-    /// Operations longer than this were interrupted, and are left out.
-    longest: f64,
 }
 
 /// A shard's lock: when it is free, and the processor that had it last.
@@ -123,26 +169,23 @@ impl Model<'_> {
     /// Operations a second of this number of processors, `ops` in all.
     fn run(&self, processors: usize, ops: usize) -> Result<f64> {
         let mut clocks = vec![0.0_f64; processors];
-        let mut numbers: Vec<Numbers> = (0..processors as u64).map(|of| Numbers::new(of + 1)).collect();
+        let mut numbers: Vec<Numbers> = (0..processors).map(|_| Numbers::new()).collect();
         let mut locks: HashMap<usize, Lock> = HashMap::new();
-        let (mut list, mut data, mut done) = (Vec::new(), vec![0; PAGE as usize], 0);
-        while done < ops {
+        let mut list = Vec::new();
+        for _ in 0..ops {
             let next = (0..processors).min_by(|&a, &b| clocks[a].total_cmp(&clocks[b])).unwrap_or(0);
-            let (began, times, ended) = self.record(&mut numbers[next], &mut data)?;
+            let (began, times, ended) = record(self.device, self.work, &mut numbers[next])?;
             parts(began, ended, &times, self.tick, &mut list);
-            if list.iter().map(|part| part.nanos).sum::<f64>() > self.longest {
-                continue;
-            }
-            done += 1;
             let mut now = clocks[next];
-            for part in &list {
+            for (at, &part) in list.iter().enumerate() {
+                let nanos = self.costs.of(list.len(), at, part);
                 let Some(name) = part.lock else {
-                    now += part.nanos;
+                    now += nanos;
                     continue;
                 };
                 let lock = locks.entry(name).or_insert(Lock { free: 0.0, last: next });
                 let moved = if lock.last == next { 0.0 } else { self.moved };
-                now = now.max(lock.free) + part.nanos + moved;
+                now = now.max(lock.free) + nanos + moved;
                 *lock = Lock { free: now, last: next };
             }
             clocks[next] = now;
@@ -150,38 +193,17 @@ impl Model<'_> {
         let all: f64 = clocks.iter().sum::<f64>() / processors as f64;
         Ok(ops as f64 / all * 1e9)
     }
-
-    fn record(&self, numbers: &mut Numbers, data: &mut [u8]) -> Result<(Instant, Vec<LockTime>, Instant)> {
-        lock_times::record();
-        let began = Instant::now();
-        let result = operate(self.device, self.work, numbers, data);
-        let ended = Instant::now();
-        let times = lock_times::take();
-        result.map(|()| (began, times, ended))
-    }
-
-    /// Ten times the middle of some operations.
-    fn measure_longest(&mut self) -> Result<()> {
-        let (mut numbers, mut data, mut all) = (Numbers::new(99), vec![0; PAGE as usize], Vec::new());
-        for _ in 0..2_001 {
-            let (began, _, ended) = self.record(&mut numbers, &mut data)?;
-            all.push(ended.duration_since(began).as_nanos() as f64);
-        }
-        all.sort_by(f64::total_cmp);
-        self.longest = 10.0 * all[all.len() / 2];
-        Ok(())
-    }
 }
 
 /// Operations a second of threads that run at the same time.
 fn measure(device: &Device, work: Work, threads: u64, ops: u64) -> Result<f64> {
     let began = Instant::now();
     std::thread::scope(|scope| {
-        let run = |of: u64| {
-            let (mut numbers, mut data) = (Numbers::new(of), vec![0; PAGE as usize]);
+        let run = || {
+            let (mut numbers, mut data) = (Numbers::new(), vec![0; PAGE as usize]);
             (0..ops).try_for_each(|_| operate(device, work, &mut numbers, &mut data)).is_ok()
         };
-        let all: Vec<_> = (1..=threads).map(|of| scope.spawn(move || run(of))).collect();
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
         all.into_iter()
             .all(|thread| thread.join().unwrap_or(false))
             .then_some(())
@@ -199,7 +221,7 @@ fn in_turns(device: &Device, work: Option<Work>) -> f64 {
         for thread in 0..2 {
             let turn = &turn;
             scope.spawn(move || {
-                let (mut numbers, mut data) = (Numbers::new(7 + thread as u64), vec![0; PAGE as usize]);
+                let (mut numbers, mut data) = (Numbers::new(), vec![0; PAGE as usize]);
                 for at in (thread..TURNS).step_by(2) {
                     while turn.load(Ordering::Acquire) != at {
                         std::hint::spin_loop();
@@ -215,38 +237,61 @@ fn in_turns(device: &Device, work: Option<Work>) -> f64 {
     began.elapsed().as_nanos() as f64 / TURNS as f64
 }
 
-/// The middle of five.
-fn middle(mut run: impl FnMut() -> f64) -> f64 {
-    let mut all: Vec<f64> = (0..5).map(|_| run()).collect();
-    all.sort_by(f64::total_cmp);
-    all[2]
+/// The least of nine: what else the machine does only adds to it.
+fn least(mut run: impl FnMut() -> Result<f64>) -> Result<f64> {
+    (0..9).try_fold(f64::MAX, |least, _| Ok(run()?.min(least)))
 }
 
 /// Nanoseconds that an operation takes longer after another processor's one.
 fn measure_moved(device: &Device, work: Work) -> Result<f64> {
-    let alone = 1e9 / measure(device, work, 1, 40_000)?;
-    let (with, without) = (middle(|| in_turns(device, Some(work))), middle(|| in_turns(device, None)));
+    let alone = least(|| Ok(1e9 / measure(device, work, 1, 40_000)?))?;
+    let (with, without) =
+        (least(|| Ok(in_turns(device, Some(work))))?, least(|| Ok(in_turns(device, None)))?);
     Ok((with - without - alone).max(0.0))
 }
 
-fn main() -> Result<()> {
-    let (mut ops, mut given) = (40_000, None);
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        let value = args.next().ok_or_else(|| format!("{arg} needs a number"))?;
-        match arg.as_str() {
-            "--ops" => ops = value.parse()?,
-            "--move" => given = Some(value.parse()?),
-            _ => {
-                return Err(
-                    format!("unknown argument {arg}; usage: cache_cores [--ops N] [--move NS]").into()
-                );
+/// What the command line asks for.
+struct Asked {
+    ops: usize,
+    /// Nanoseconds that a shard costs more if another processor used it last; `None`: they are measured.
+    moved: Option<f64>,
+    /// Only carry this out, for a program that counts what it costs.
+    count: Option<Work>,
+    shards: u32,
+}
+
+impl Asked {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Asked> {
+        let mut asked = Asked { ops: 40_000, moved: None, count: None, shards: 1 };
+        while let Some(arg) = args.next() {
+            let value = args.next().ok_or_else(|| format!("{arg} needs a value"))?;
+            match arg.as_str() {
+                "--ops" => asked.ops = value.parse()?,
+                "--move" => asked.moved = Some(value.parse()?),
+                "--shards" => asked.shards = value.parse()?,
+                "--count" => {
+                    let work = Work::ALL.into_iter().find(|work| work.name() == value);
+                    asked.count = Some(work.ok_or_else(|| format!("{value} is not hits, misses or writes"))?);
+                }
+                _ => return Err(format!("unknown argument {arg}; {USAGE}").into()),
             }
         }
+        Ok(asked)
+    }
+}
+
+const USAGE: &str =
+    "usage: cache_cores [--ops N] [--move NS]; cache_cores --count hits|misses|writes [--shards N] [--ops N]";
+
+fn main() -> Result<()> {
+    let asked = Asked::parse(std::env::args().skip(1))?;
+    if let Some(work) = asked.count {
+        let (device, mut numbers, mut data) = (open(asked.shards)?, Numbers::new(), [0; PAGE as usize]);
+        return (0..asked.ops).try_for_each(|_| operate(&device, work, &mut numbers, &mut data));
     }
     let tick = tick();
     for work in Work::ALL {
-        let moved = match given {
+        let moved = match asked.moved {
             Some(nanos) => nanos,
             None => measure_moved(&open(1)?, work)?,
         };
@@ -255,22 +300,29 @@ fn main() -> Result<()> {
             work.name()
         );
         print!("{:>8}", "shards");
-        let counts = [1, 2, 4, 8, 16, 32, 64];
-        counts.iter().for_each(|count| print!("{count:>8}"));
+        COUNTS.iter().for_each(|count| print!("{count:>8}"));
         println!("{:>18}", "2 measured, of 1");
         for shards in [1, 8, 64] {
-            let device = open(shards)?;
-            let mut model = Model { device: &device, work, tick, moved, longest: f64::MAX };
-            model.measure_longest()?;
             print!("{shards:>8}");
-            for processors in counts {
-                print!("{:>8.2}", model.run(processors, ops)? / 1e6);
-            }
-            let of = |threads| measure(&device, work, threads, 100_000);
-            let mut ratios = (0..5).map(|_| Ok(of(2)? / of(1)?)).collect::<Result<Vec<f64>>>()?;
-            ratios.sort_by(f64::total_cmp);
-            println!("{:>18.2}", ratios[2]);
+            row(&open(shards)?, work, (tick, moved), asked.ops)?;
         }
     }
+    Ok(())
+}
+
+/// Processors of the model.
+const COUNTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Prints what the model says of a cache, and what two threads do.
+fn row(device: &Device, work: Work, (tick, moved): (f64, f64), ops: usize) -> Result<()> {
+    let costs = Costs::measure(device, work, tick)?;
+    let model = Model { device, work, tick, costs, moved };
+    for processors in COUNTS {
+        print!("{:>8.2}", model.run(processors, ops)? / 1e6);
+    }
+    let of = |threads| measure(device, work, threads, 100_000);
+    let mut ratios = (0..9).map(|_| Ok(of(2)? / of(1)?)).collect::<Result<Vec<f64>>>()?;
+    ratios.sort_by(f64::total_cmp);
+    println!("{:>18.2}", ratios[4]);
     Ok(())
 }

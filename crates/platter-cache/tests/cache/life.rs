@@ -95,7 +95,7 @@ fn shard(settings: &mut Settings, rng: &mut Rng) {
         return;
     }
     settings.shards = rng.pick(&[2, 3, 7]);
-    settings.extent = rng.pick(&[PAGE, 2 * PAGE, 8 * PAGE]);
+    settings.extent = rng.pick(&[PAGE, 2 * PAGE, 4 * PAGE]);
     settings.size *= u64::from(settings.shards);
     settings.max_size *= u64::from(settings.shards);
 }

@@ -34,6 +34,7 @@ fn settings_out_of_range_are_named() {
         (Settings { extent: 2048, ..base.clone() }, ["extent=2048", "to 1073741824"]),
         (Settings { shards: 8, ..base.clone() }, ["at least 524288", "each of shards=8"]),
         (Settings { shards: 3, ..base.clone() }, ["size=262144", "multiples of 12288"]),
+        (Settings { shards: 4, ..base.clone() }, ["too small for shards=4", "4 extents (extent=1048576)"]),
         (Settings { shards: 2, max_size: 266_240, ..base.clone() }, ["max_size=266240", "multiples of 8192"]),
         (Settings { shards: 2, min_size: 135_168, ..base }, ["min_size=135168", "multiples of 8192"]),
     ];

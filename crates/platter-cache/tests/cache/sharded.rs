@@ -13,7 +13,10 @@ use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::{CommandData, IoOptions};
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 const PAGE: u64 = 4096;
 
@@ -63,6 +66,42 @@ fn hits_of_all_shards_take_no_lock() {
     assert!(device.cache_counters().unwrap().hits >= hits + 128);
 }
 
+/// A future of cached pages is ready at once, without a lane and without a lock.
+#[test]
+fn futures_of_cached_pages_are_ready() {
+    for shards in [1, 3] {
+        let device = rig::cached(numbered(), &sharded(shards, 768));
+        device.read_at(&mut vec![0; 32 * PAGE as usize], 0).unwrap();
+        let mut context = Context::from_waker(Waker::noop());
+        let (locks, bios) = (fact(&device, "cache locks"), device.counters().bios);
+        let buffer = vec![0u8; 32 * PAGE as usize];
+        let Poll::Ready((result, buffer)) = pin!(device.read(0, buffer)).poll(&mut context) else {
+            panic!("a read of cached pages waits, {shards} shards");
+        };
+        result.unwrap();
+        let pages: Vec<u64> = buffer.unwrap().chunks(PAGE as usize).map(number).collect();
+        assert_eq!(pages, (0..32).collect::<Vec<_>>());
+        assert_eq!((fact(&device, "cache locks"), device.counters().bios), (locks, bios));
+        // A part that is not cached: all of it is read by a lane.
+        let mut io = pin!(device.read(20 * PAGE, vec![0u8; 32 * PAGE as usize]));
+        let buffer = loop {
+            if let Poll::Ready((result, buffer)) = io.as_mut().poll(&mut context) {
+                result.unwrap();
+                break buffer.unwrap();
+            }
+            std::thread::yield_now();
+        };
+        let pages: Vec<u64> = buffer.chunks(PAGE as usize).map(number).collect();
+        assert_eq!(pages, (20..52).collect::<Vec<_>>());
+        // Outside the device it is refused as ever.
+        let mut io = pin!(device.read(4 << 20, vec![0u8; 512]));
+        let Poll::Ready((result, _)) = io.as_mut().poll(&mut context) else {
+            panic!("it is refused at once")
+        };
+        assert!(result.is_err());
+    }
+}
+
 /// The misses of a reader in sequence, and the locks.
 fn stream(settings: &Settings) -> (u64, u64) {
     let device = rig::cached(numbered(), settings);
@@ -83,7 +122,7 @@ fn readahead_works_across_shards() {
         let (several, _) = stream(&Settings { window, ..sharded(shards, 1512) });
         assert!(several <= one + 2, "{shards} shards: {several} misses, and {one} of one");
     }
-    // Without readahead each page is missed once, whoever has it, with as many locks.
+    // Without readahead each page is missed once, whichever shard has it, with as many locks.
     let none = Settings { readahead: by_name("none").unwrap(), ..small(1536) };
     let one = stream(&none);
     let several = stream(&Settings { shards: 3, extent: 4 * PAGE, ..none });
@@ -168,7 +207,11 @@ fn commands_go_to_one_shard() {
     (0..12).for_each(|page| device.read_at(&mut data, page * PAGE).unwrap());
     for page in 0..12 {
         device
-            .command(&write(page, 1), CommandData::ToDevice(&[page as u8; PAGE as usize]), IoOptions::default())
+            .command(
+                &write(page, 1),
+                CommandData::ToDevice(&[page as u8; PAGE as usize]),
+                IoOptions::default(),
+            )
             .unwrap();
     }
     for page in 0..12 {

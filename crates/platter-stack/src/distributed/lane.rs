@@ -23,6 +23,9 @@ const MAX_PARTS: usize = 4096;
 /// How long a lane sleeps beside members on one disk that other lanes may have left with I/Os in flight.
 const LOOK: Span = Span::from_millis(100);
 
+/// How often a lane looks at such members while it is run. In virtual time, whenever it is run.
+const OFTEN: Span = Span::from_micros(100);
+
 struct Member {
     lane: Box<dyn Lane>,
     /// Bios and parts that the member has.
@@ -39,6 +42,8 @@ pub(super) struct DistributedLane<M> {
     map: Arc<M>,
     /// The members have one disk, and any lane may have to run any of them.
     has_one_disk: bool,
+    /// When this lane looks at those again where it has no bios.
+    next_look: Time,
     size: u64,
     block_mask: u64,
     limits: Limits,
@@ -89,6 +94,7 @@ impl<M: Map> DistributedLane<M> {
             active: Vec::with_capacity(members.len()),
             map: Arc::clone(&device.map),
             has_one_disk: device.map.has_one_disk(),
+            next_look: Time(0),
             size: device.geometry.size,
             block_mask: u64::from(device.geometry.limits.logical_block - 1),
             limits: device.geometry.limits,
@@ -350,6 +356,7 @@ impl<M: Map> DistributedLane<M> {
     #[cold]
     fn help(&mut self, now: Time) -> bool {
         let mut any = false;
+        self.next_look = if self.simulated { now } else { now + OFTEN };
         for at in 0..self.members.len() {
             if self.members[at].active || !self.map.is_due(at, now) {
                 continue;
@@ -431,7 +438,7 @@ impl<M: Map> Lane for DistributedLane<M> {
         if !self.waiting.is_empty() {
             self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
         }
-        let mut helps = self.has_one_disk;
+        let mut helps = self.has_one_disk && now >= self.next_look;
         loop {
             self.again = false;
             self.run_members(now);
@@ -498,6 +505,7 @@ impl<M: Map> Lane for DistributedLane<M> {
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         self.run(now);
         self.unplug(now);
+        self.next_look = now;
         self.run(now);
         if !self.has_done() {
             self.sleep_on(now, timeout, others);

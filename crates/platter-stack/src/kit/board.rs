@@ -25,6 +25,8 @@ pub struct Outlook {
 }
 
 /// Publishes the [`Outlook`] of a layer whose state is behind a lock.
+// In cache lines of its own: other threads read and write what lies beside it.
+#[repr(align(128))]
 pub struct Board {
     due: AtomicU64,
     out: AtomicBool,
@@ -107,10 +109,13 @@ impl Board {
     /// A thread that was told of a time comes then, whether or not there is work left: a layer whose work comes and goes rings
     /// once for all of it. Not if time is `simulated`, which would advance for nothing.
     pub fn publish<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook, simulated: bool) {
-        self.out.store(outlook.is_out, Ordering::SeqCst);
-        self.works.store(outlook.has_work, Ordering::SeqCst);
-        self.is_heard.store(lanes.is_heard(), Ordering::SeqCst);
-        self.due.store(outlook.due.map_or(NEVER, |at| at.0), Ordering::SeqCst);
+        set(&self.out, outlook.is_out);
+        set(&self.works, outlook.has_work);
+        set(&self.is_heard, lanes.is_heard());
+        let due = outlook.due.map_or(NEVER, |at| at.0);
+        if self.due.load(Ordering::Relaxed) != due {
+            self.due.store(due, Ordering::SeqCst);
+        }
         if let Some(at) = outlook.due {
             lanes.hasten(at);
         }
@@ -130,7 +135,7 @@ impl Board {
         let was_kept = self.kept.load(Ordering::Relaxed);
         self.kept.store(keeps || (was_kept && now.0 < told), Ordering::Relaxed);
         match thread {
-            None if keeps => {}
+            None if keeps || told == NEVER => {}
             None => self.told.store(NEVER, Ordering::SeqCst),
             Some(at) if at.0 < told || (told <= now.0 && was_kept) => {
                 self.told.store(at.0, Ordering::SeqCst);
@@ -141,6 +146,14 @@ impl Board {
             Some(at) if told <= now.0 => self.told.store(at.0, Ordering::SeqCst),
             Some(_) => {}
         }
+    }
+}
+
+/// Stores a value that differs. Others read the line, and a store costs more than a look. Only the holder of the lock stores, so
+/// it sees what is there.
+fn set(cell: &AtomicBool, value: bool) {
+    if cell.load(Ordering::Relaxed) != value {
+        cell.store(value, Ordering::SeqCst);
     }
 }
 

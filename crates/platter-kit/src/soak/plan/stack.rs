@@ -192,7 +192,7 @@ fn shard_cache(values: &mut Vec<(&'static str, i64)>, rng: &mut Rng) {
     let known = readahead::all();
     let value = |name| values.iter().find(|(key, _)| *key == name).map(|&(_, value)| value);
     let policy = value("readahead").and_then(|place| known.get(place.unsigned_abs() as usize));
-    let (shards, extent) = (rng.pick(&[1, 2, 7]), rng.pick(&[1, 2, 8]) * PAGE as i64);
+    let (shards, extent) = (rng.pick(&[1, 2, 7]), rng.pick(&[1, 2, 4]) * PAGE as i64);
     if policy.is_none_or(|row| (row.make)(&readahead::Settings::default()).exclusive()) {
         return;
     }
