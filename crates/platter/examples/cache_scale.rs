@@ -1,5 +1,5 @@
 //! What a page cache costs as it grows: `cache_scale [--rounds N]`. Each line is a ratio of two runs of one round, with the
-//! median of the rounds, the smallest and the largest; the goals are those that docs/performance.md names.
+//! median of the rounds, the smallest and the largest; the goals are those that docs/cache-performance.md names.
 
 use platter::{Access, Bio, Device, Flags, IoOptions};
 use std::error::Error;
@@ -148,8 +148,8 @@ fn main() -> Result<()> {
         "a stream beside 256 readers at random, against beside 100: {:.2} ({many:.1} and {some:.1} MiB/s; goal 0.33)",
         many / some
     );
-    for shards in [1, 8] {
-        let spec = format!("cache(size=64M, shards={shards}, readahead=none, null(1T))");
+    for shards in [1, 8, 32] {
+        let spec = format!("cache(size=256M, shards={shards}, readahead=none, null(1T))");
         let device = platter::open(&spec, Access::read())?;
         let scaled = all(&|| {
             let (one, two) = (misses(&device, 1)?, misses(&device, 2)?);
