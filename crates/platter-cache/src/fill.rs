@@ -96,11 +96,13 @@ impl Engine {
     pub(super) fn read_window(&mut self, ask: &Ask, window: Window) -> u32 {
         // The rest of a very large window is read when this much has begun.
         let now = window.count.min(WINDOW);
+        let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
+        let mut later = 0;
         if window.count > now {
-            let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
+            later = rest.clone().filter(|&page| self.own_from(page, rest.end) == page).count() as u32;
             self.jobs.prefetch(ask, rest, window.mark);
         }
-        self.fill(ask, Window { count: now, ..window }) + window.count - now
+        self.fill(ask, Window { count: now, ..window }) + later
     }
 
     /// Starts reading the pages of a window that this shard has and that are not in the cache, as far as there are frames.

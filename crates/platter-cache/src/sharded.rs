@@ -100,9 +100,12 @@ impl Sharded {
     /// Gives every shard its part. If one cannot have it, all keep what they had.
     fn tune(&self, old: &Tuning, new: &Tuning) -> Result<(), String> {
         for (at, shard) in self.shards.iter().enumerate() {
-            if let Err(why) = shard.tune(new.part()) {
+            // What memory pressure has taken from it stays taken.
+            let part = |of: &Tuning| of.part();
+            if let Err(why) = shard.tune(|before| Ok(part(new).squeezed_as(before))) {
                 // What was before fits.
-                self.shards[..at].iter().for_each(|shard| drop(shard.tune(old.part())));
+                let back = |shard: &Arc<Shared>| shard.tune(|before| Ok(part(old).squeezed_as(before)));
+                self.shards[..at].iter().for_each(|shard| drop(back(shard)));
                 return Err(why);
             }
         }

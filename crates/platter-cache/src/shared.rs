@@ -123,13 +123,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Has the engine work by other values, but keeps what memory pressure has taken.
+    /// Has the engine work by the values that `new` makes of those that it has.
     ///
     /// # Errors
-    /// There is not enough memory, or the engine is broken. The old values stay.
-    pub(super) fn tune(&self, new: Tuning) -> Result<(), String> {
+    /// Those of `new`; there is not enough memory, or the engine is broken. The old values stay.
+    pub(super) fn tune(&self, new: impl FnOnce(&Tuning) -> Result<Tuning, String>) -> Result<(), String> {
         let mut tuning = lock(&self.tuning);
-        let new = new.squeezed_as(&tuning);
+        let new = new(&tuning)?;
         self.populate(&new)?;
         self.apply(&new).map_err(|fault| format!("the cache cannot be used: {fault}"))?;
         *tuning = new;

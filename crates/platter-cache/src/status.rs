@@ -3,6 +3,7 @@
 use super::engine::Engine;
 use super::pages::PageTable;
 use super::shared::Shared;
+use super::tuning::Tuning;
 use crate::readahead::PAGE;
 use crate::sync::{Ordering, lock};
 use platter_block::capability::Managed;
@@ -155,8 +156,13 @@ impl Managed for Shared {
     }
 
     fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
-        let mut new = *lock(&self.tuning);
-        new.set(name, value)?;
-        self.tune(new).map_err(|why| ParamError(format!("cache: {name}={value}: {why}")))
+        let mut wrong = None;
+        let set = |old: &Tuning| {
+            let mut new = *old;
+            new.set(name, value).map_err(|error| wrong.insert(error).to_string())?;
+            Ok(new)
+        };
+        let tuned = self.tune(set);
+        tuned.map_err(|why| wrong.unwrap_or_else(|| ParamError(format!("cache: {name}={value}: {why}"))))
     }
 }

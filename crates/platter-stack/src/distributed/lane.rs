@@ -49,7 +49,7 @@ pub(super) struct DistributedLane<M> {
     limits: Limits,
     /// There is only one member, which keeps the order itself.
     alone: bool,
-    /// Numbers of the members with a volatile cache.
+    /// Numbers of the members that may have work of their own: those with a volatile cache, and all on one disk.
     cached: Vec<u32>,
     simulated: bool,
     door: Door,
@@ -84,8 +84,9 @@ impl<M: Map> DistributedLane<M> {
         };
         let members = device.members.iter().map(open).collect::<Result<Vec<Member>, Error>>()?;
         let geometries = || device.members.iter().map(|member| member.geometry());
-        let has_cache = |(at, member): (usize, platter_block::driver::Geometry)| {
-            member.features.write_cache.then_some(at as u32)
+        let has_one_disk = device.map.has_one_disk();
+        let works = |(at, member): (usize, platter_block::driver::Geometry)| {
+            (member.features.write_cache || has_one_disk).then_some(at as u32)
         };
         let max_segments =
             geometries().map(|member| member.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)).collect();
@@ -93,13 +94,13 @@ impl<M: Map> DistributedLane<M> {
         Ok(DistributedLane {
             active: Vec::with_capacity(members.len()),
             map: Arc::clone(&device.map),
-            has_one_disk: device.map.has_one_disk(),
+            has_one_disk,
             next_look: Time(0),
             size: device.geometry.size,
             block_mask: u64::from(device.geometry.limits.logical_block - 1),
             limits: device.geometry.limits,
             alone: members.len() == 1,
-            cached: geometries().enumerate().filter_map(has_cache).collect(),
+            cached: geometries().enumerate().filter_map(works).collect(),
             simulated: device.clock().is_some(),
             door: Door::new(&device.gate, bell),
             plug: Vec::new(),
