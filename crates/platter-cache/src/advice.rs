@@ -29,7 +29,7 @@ impl Shared {
     ///
     /// # Errors
     /// The engine is broken.
-    pub(super) fn heed(
+    pub(super) fn take_hint(
         &self,
         id: HandleId,
         hint: Hint,

@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::handles::{Handles, Policies, Policy};
 use super::lane::Tasks;
 use super::pages::PageTable;
-use super::placement::Seat;
+use super::placement::ShardPlace;
 use super::pressure::{self, Watched};
 use super::shared::Shared;
 use super::task::Own;
@@ -90,7 +90,7 @@ impl Cache {
     pub(super) fn build(
         below: Arc<dyn Backend>,
         settings: &Settings,
-        (policies, policy, seat): (Policies, Policy, Option<Arc<Seat>>),
+        (policies, policy, place): (Policies, Policy, Option<Arc<ShardPlace>>),
     ) -> Result<Cache, LayerError> {
         let under = below.geometry();
         let wrong = |message: String| LayerError::Param(ParamError(message));
@@ -105,12 +105,12 @@ impl Cache {
         let pages = PageTable::new((most, count), under.size, rules, prefault)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
         let (every_page, exclusive) = policies.manners();
-        let has_policies = seat.as_ref().is_none_or(|seat| seat.index == 0);
+        let has_policies = place.as_ref().is_none_or(|place| place.index == 0);
         let handles = Handles::new(&policies, policy, has_policies);
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let late = Arc::default();
-        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, seat);
+        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, place);
         engine.congestion = tuning.tuned().congestion;
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
@@ -257,7 +257,7 @@ impl Cached for Cache {
     }
 
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
-        self.shared.heed(id, hint, (pos, len), true).map_err(|fault| self.error(fault, Op::Read))
+        self.shared.take_hint(id, hint, (pos, len), true).map_err(|fault| self.error(fault, Op::Read))
     }
 
     fn handle_counters(&self, id: HandleId) -> Option<HandleCounters> {

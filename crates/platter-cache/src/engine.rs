@@ -16,7 +16,7 @@ use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
 use super::late::{Late, Lates};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
-use super::placement::Seat;
+use super::placement::ShardPlace;
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
@@ -53,7 +53,7 @@ pub(super) struct Ask {
 }
 
 /// Pages that another shard is to read ahead.
-pub(super) struct Errand {
+pub(super) struct PeerRead {
     pub(super) shard: u32,
     pub(super) ask: Ask,
     pub(super) window: Window,
@@ -126,9 +126,9 @@ pub(super) struct Engine {
     pub(super) drops: u64,
     pub(super) dropped: VecDeque<Range<u64>>,
     /// The place of this shard among all; `None`: it has all pages.
-    pub(super) seat: Option<Arc<Seat>>,
+    pub(super) place: Option<Arc<ShardPlace>>,
     /// What other shards are to read when the lock is released.
-    pub(super) errands: Vec<Errand>,
+    pub(super) peer_reads: Vec<PeerRead>,
 }
 
 impl Engine {
@@ -138,7 +138,7 @@ impl Engine {
         handles: Handles,
         limits: Limits,
         late: &Arc<Inbox<Late>>,
-        seat: Option<Arc<Seat>>,
+        place: Option<Arc<ShardPlace>>,
     ) -> Engine {
         Engine {
             ios: Ios::new(pages.store.frames()),
@@ -170,8 +170,8 @@ impl Engine {
             begun: Vec::new(),
             drops: 0,
             dropped: VecDeque::new(),
-            seat,
-            errands: Vec::new(),
+            place,
+            peer_reads: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Reads pages: what a readahead policy may request, and the bios that result.
 
 use super::blocks::runs;
-use super::engine::{Ask, Engine, Errand, WINDOW};
+use super::engine::{Ask, Engine, PeerRead, WINDOW};
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED};
@@ -43,7 +43,7 @@ impl Pages for View<'_> {
     }
 
     fn read(&mut self, window: Window) -> u32 {
-        self.engine.read_window(self.ask, window) + self.engine.send_errands(self.ask, window)
+        self.engine.read_window(self.ask, window) + self.engine.note_peer_reads(self.ask, window)
     }
 }
 
@@ -58,32 +58,32 @@ impl Engine {
     /// The first page from `page` on, up to `end`, that is this shard's.
     #[inline]
     pub(super) fn own_from(&self, page: u64, end: u64) -> u64 {
-        self.seat.as_ref().map_or(page, |seat| seat.placement.own_from(seat.index, page, end))
+        self.place.as_ref().map_or(page, |place| place.placement.own_from(place.index, page, end))
     }
 
     /// Whether a page of any shard is cached or being read. Of another shard this may just change.
     pub(super) fn is_cached(&self, page: u64) -> bool {
-        let Some(seat) = &self.seat else { return self.pages.store.find(page).is_some() };
-        match seat.placement.shard_of(page) {
-            own if own == seat.index => self.pages.store.find(page).is_some(),
-            other => seat.placement.is_cached(other, page),
+        let Some(place) = &self.place else { return self.pages.store.find(page).is_some() };
+        match place.placement.shard_of(page) {
+            own if own == place.index => self.pages.store.find(page).is_some(),
+            other => place.placement.is_cached(other, page),
         }
     }
 
     /// Notes the pages of a window that other shards are to read. Returns their number.
-    pub(super) fn send_errands(&mut self, ask: &Ask, window: Window) -> u32 {
-        let Some(seat) = self.seat.clone() else { return 0 };
+    pub(super) fn note_peer_reads(&mut self, ask: &Ask, window: Window) -> u32 {
+        let Some(place) = self.place.clone() else { return 0 };
         let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
         let (mut page, mut count) = (window.first, 0);
         while page < end {
-            let (shard, next) = (seat.placement.shard_of(page), seat.placement.end_of(page).min(end));
-            if shard != seat.index {
+            let (shard, next) = (place.placement.shard_of(page), place.placement.end_of(page).min(end));
+            if shard != place.index {
                 let missing = (page..next).filter(|&page| !self.is_cached(page)).count() as u32;
                 if missing > 0 {
                     let mark = window.mark.filter(|mark| (page..next).contains(mark));
                     let window = Window { first: page, count: (next - page) as u32, mark, sync: false };
                     let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
-                    self.errands.push(Errand { shard, ask, window });
+                    self.peer_reads.push(PeerRead { shard, ask, window });
                 }
                 count += missing;
             }

@@ -172,7 +172,7 @@ impl Engine {
             deadline: None,
         };
         // At most half of the cache; otherwise the end of the range would evict its beginning.
-        let shards = self.seat.as_ref().map_or(1, |seat| seat.placement.count());
+        let shards = self.place.as_ref().map_or(1, |place| place.placement.count());
         let most = u64::from(self.pages.most() / 2) * shards;
         let first = pos / PAGE;
         let end = pos.saturating_add(len).div_ceil(PAGE).min(self.pages.end()).min(first + most);

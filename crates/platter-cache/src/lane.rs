@@ -1,7 +1,7 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
-use super::engine::{Engine, Errand};
+use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
 use super::ios::Ios;
 use super::late::Late;
@@ -28,7 +28,7 @@ pub(super) struct Tasks {
     /// Frames whose memory is to be given back to the system.
     gone: Option<Range<u32>>,
     /// What other shards are to read.
-    errands: Vec<Errand>,
+    peer_reads: Vec<PeerRead>,
 }
 
 impl Tasks {
@@ -134,7 +134,7 @@ impl LaneTasks for Tasks {
         base.own_out += to_own;
         engine.run(now);
         self.gone = self.gone.take().or_else(|| engine.pages.take_gone());
-        self.errands.append(&mut engine.errands);
+        self.peer_reads.append(&mut engine.peer_reads);
         engine.totals.turns += 1;
         engine.totals.vain += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
@@ -150,7 +150,7 @@ impl LaneTasks for Tasks {
         if frames.ahead.is_short(frames.count()) {
             populate::ask(frames);
         }
-        base.host.run_errands(&mut self.errands);
+        base.host.send_peer_reads(&mut self.peer_reads);
         if let Some(gone) = self.gone.take() {
             frames.give_to_system(gone);
             base.host.gave();

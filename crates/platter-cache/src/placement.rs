@@ -3,7 +3,7 @@
 //!
 //! A shard is an [engine](super::engine) that knows which pages are its own. What concerns several of them is done above
 //! ([`Sharded`](super::sharded)), without the lock of any, but for readahead: a policy that is called under the lock of one
-//! shard may want pages of others. These are noted as [errands](super::engine::Errand), and asked for when the lock is
+//! shard may want pages of others. These are noted as [reads of peers](super::engine::PeerRead), and asked for when the lock is
 //! released. So no thread has the locks of two shards at a time.
 
 use super::frames::Frames;
@@ -43,7 +43,7 @@ impl Placement {
     }
 
     /// Makes all shards known to each other.
-    pub(super) fn introduce(&self, shards: Vec<Peer>) {
+    pub(super) fn set_peers(&self, shards: Vec<Peer>) {
         self.peers.get_or_init(|| shards);
     }
 
@@ -150,7 +150,7 @@ pub(super) struct Peer {
 }
 
 /// The place of a shard among all.
-pub(super) struct Seat {
+pub(super) struct ShardPlace {
     pub(super) index: u32,
     pub(super) placement: Arc<Placement>,
 }

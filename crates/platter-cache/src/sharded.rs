@@ -6,7 +6,7 @@
 use super::Settings;
 use super::device::{self, Cache};
 use super::handles::Policies;
-use super::placement::{Peer, Placement, Seat};
+use super::placement::{Peer, Placement, ShardPlace};
 use super::resident::InShards;
 use super::shared::Shared;
 use super::status::Figures;
@@ -33,7 +33,7 @@ use platter_stack::reports::Reports;
 use std::sync::{Arc, Weak};
 
 /// Lanes that callers get even if that makes more below than the disk has requests.
-const ENOUGH: u32 = 32;
+const LEAST_LANES: u32 = 32;
 
 /// A device with a cache of several shards over it.
 pub(super) struct Sharded {
@@ -63,8 +63,8 @@ impl Sharded {
         let policy = policies.make();
         let (mut members, mut shards) = (Vec::<Arc<dyn Backend>>::new(), Vec::new());
         for index in 0..settings.shards {
-            let seat = Seat { index, placement: Arc::clone(&placement) };
-            let part = (policies.clone(), Arc::clone(&policy), Some(Arc::new(seat)));
+            let place = ShardPlace { index, placement: Arc::clone(&placement) };
+            let part = (policies.clone(), Arc::clone(&policy), Some(Arc::new(place)));
             let cache = Cache::build(Arc::clone(&below), &settings.part(), part)?;
             shards.push(Arc::clone(cache.shared()));
             members.push(Arc::new(cache));
@@ -73,7 +73,7 @@ impl Sharded {
         shards.iter().for_each(|shard| drop(shard.peers.set(weak.clone())));
         let peer =
             |shard: &Arc<Shared>| Peer { frames: Arc::clone(&shard.frames), board: Arc::clone(&shard.board) };
-        placement.introduce(shards.iter().map(peer).collect());
+        placement.set_peers(shards.iter().map(peer).collect());
         let inner = Distributed {
             name: Arc::from(format!("cache({})", below.name())),
             members,
@@ -135,7 +135,7 @@ impl Backend for Sharded {
     /// Each lane opens one below for every shard, so there are fewer; but enough for callers not to wait for each other.
     fn max_lanes(&self) -> Option<u32> {
         let shards = self.shards.len() as u32;
-        self.below.max_lanes().map(|lanes| (lanes / shards).max(lanes.min(ENOUGH)))
+        self.below.max_lanes().map(|lanes| (lanes / shards).max(lanes.min(LEAST_LANES)))
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
@@ -196,7 +196,7 @@ impl Cached for Sharded {
 
     fn advise(&self, id: HandleId, hint: Hint, pos: u64, len: u64) -> Result<(), Error> {
         for (at, shard) in self.shards.iter().enumerate() {
-            shard.heed(id, hint, (pos, len), at == 0).map_err(|fault| self.error(fault, Op::Read))?;
+            shard.take_hint(id, hint, (pos, len), at == 0).map_err(|fault| self.error(fault, Op::Read))?;
         }
         Ok(())
     }

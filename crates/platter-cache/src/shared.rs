@@ -1,6 +1,6 @@
 //! The state that the lanes and handles of a cache share.
 
-use super::engine::{Engine, Errand};
+use super::engine::{Engine, PeerRead};
 use super::frames::Frames;
 use super::handles::Policies;
 use super::inbox::Inbox;
@@ -163,16 +163,16 @@ impl Shared {
 
 impl Shared {
     /// Has other shards read the pages that were noted. The caller has no lock.
-    pub(super) fn run_errands(&self, errands: &mut Vec<Errand>) {
-        for errand in errands.drain(..) {
-            let peer = self.peers.get().and_then(|peers| peers.get(errand.shard as usize));
+    pub(super) fn send_peer_reads(&self, peer_reads: &mut Vec<PeerRead>) {
+        for read in peer_reads.drain(..) {
+            let peer = self.peers.get().and_then(|peers| peers.get(read.shard as usize));
             if let Some(peer) = peer.and_then(Weak::upgrade) {
-                peer.read_ahead(errand);
+                peer.read_ahead(read);
             }
         }
     }
 
-    fn read_ahead(&self, Errand { mut ask, window, .. }: Errand) {
+    fn read_ahead(&self, PeerRead { mut ask, window, .. }: PeerRead) {
         // A shard that is broken reads nothing.
         let Ok(mut engine) = self.engine() else { return };
         let now = self.below.now();

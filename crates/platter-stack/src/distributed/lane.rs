@@ -21,10 +21,10 @@ const SPECIAL: Flags = BARRIER.union(Flags::PREFLUSH);
 const MAX_PARTS: usize = 4096;
 
 /// How long a lane sleeps beside members on one disk that other lanes may have left with I/Os in flight.
-const LOOK: Span = Span::from_millis(100);
+const LOOK_INTERVAL: Span = Span::from_millis(100);
 
 /// How often a lane looks at such members while it is run. In virtual time, whenever it is run.
-const OFTEN: Span = Span::from_micros(100);
+const DUE_INTERVAL: Span = Span::from_micros(100);
 
 struct Member {
     lane: Box<dyn Lane>,
@@ -230,14 +230,14 @@ impl<M: Map> DistributedLane<M> {
             return self.waiting.push_back(bio);
         }
         let barrier = flags.intersects(BARRIER);
-        let solid = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
-        let flushes = is_flush || solid || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
+        let durable = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
+        let flushes = is_flush || durable || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
         // A barrier is about all that was written before it.
         let range = (is_flush && self.has_one_disk && !barrier).then(|| (bio.pos(), bio.len()));
         let changes = bio.changes();
         let at = self.parts.insert(bio, barrier, flushes && !is_flush);
-        if solid && changes {
-            self.parts.set_solid(at);
+        if durable && changes {
+            self.parts.set_durable(at);
         }
         if flushes {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
@@ -355,9 +355,9 @@ impl<M: Map> DistributedLane<M> {
     /// Runs members on the one disk that have something to do although this lane has no bio there. What they have in flight may
     /// be what the bios of this lane wait for: a layer below may admit one I/O at a time. Returns whether there were any.
     #[cold]
-    fn help(&mut self, now: Time) -> bool {
+    fn run_due_members(&mut self, now: Time) -> bool {
         let mut any = false;
-        self.next_look = if self.simulated { now } else { now + OFTEN };
+        self.next_look = if self.simulated { now } else { now + DUE_INTERVAL };
         for at in 0..self.members.len() {
             if self.members[at].active || !self.map.is_due(at, now) {
                 continue;
@@ -374,9 +374,9 @@ impl<M: Map> DistributedLane<M> {
 
     /// A timeout for a sleep beside bios of this lane. A thread that has just left may have left I/Os of a member in flight, and
     /// only lanes with bios there are woken for them; so the others look from time to time.
-    fn patient(&self, timeout: Option<Span>) -> Option<Span> {
+    fn limited(&self, timeout: Option<Span>) -> Option<Span> {
         let looks = self.has_one_disk && self.door.out() > 0;
-        timeout.into_iter().chain(looks.then_some(LOOK)).min()
+        timeout.into_iter().chain(looks.then_some(LOOK_INTERVAL)).min()
     }
 
     /// Runs the members that have bios or parts.
@@ -405,7 +405,7 @@ impl<M: Map> DistributedLane<M> {
     /// Sleeps until a member has completions, the gate opens or `timeout` has passed.
     fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
         let wakeup = self.next_wakeup().map(|at| at.since(now));
-        let timeout = self.patient(timeout.into_iter().chain(wakeup).min());
+        let timeout = self.limited(timeout.into_iter().chain(wakeup).min());
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
         let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
@@ -439,14 +439,14 @@ impl<M: Map> Lane for DistributedLane<M> {
         if !self.waiting.is_empty() {
             self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
         }
-        let mut helps = self.has_one_disk && now >= self.next_look;
+        let mut may_look = self.has_one_disk && now >= self.next_look;
         loop {
             self.again = false;
             self.run_members(now);
             if self.door.is_holding() {
                 self.pass_door(now);
             }
-            if std::mem::take(&mut helps) && !self.again && !self.has_done() && self.help(now) {
+            if std::mem::take(&mut may_look) && !self.again && !self.has_done() && self.run_due_members(now) {
                 continue;
             }
             // Bios that were only just started have not been handed over.
@@ -496,7 +496,7 @@ impl<M: Map> Lane for DistributedLane<M> {
             return;
         }
         if let ([only], false) = (&self.active[..], self.door.is_holding()) {
-            let timeout = self.patient(timeout);
+            let timeout = self.limited(timeout);
             let lane = &mut self.members[*only as usize].lane;
             return lane.wait(now, timeout);
         }

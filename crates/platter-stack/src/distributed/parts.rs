@@ -38,7 +38,7 @@ struct Slot {
     next: u64,
     barrier: bool,
     /// Its data is made durable.
-    solid: bool,
+    durable: bool,
 }
 
 /// What to do after a part has come back.
@@ -92,7 +92,7 @@ impl Parts {
         slot.next = bio.pos();
         slot.whole.begin(bio);
         (slot.pending, slot.failed) = (0, None);
-        (slot.barrier, slot.data_follows, slot.solid) = (barrier, data_follows, false);
+        (slot.barrier, slot.data_follows, slot.durable) = (barrier, data_follows, false);
         at
     }
 
@@ -103,8 +103,8 @@ impl Parts {
     }
 
     /// The data of bio `at` is made durable.
-    pub(super) fn set_solid(&mut self, at: u32) {
-        self.slots[at as usize].solid = true;
+    pub(super) fn set_durable(&mut self, at: u32) {
+        self.slots[at as usize].durable = true;
     }
 
     /// Stages a flush of each of the first `members` members on behalf of bio `at`: of a range there, if the members take it.
@@ -133,7 +133,7 @@ impl Parts {
         map.ranges(slot.next, len, &mut |extent| {
             let mut part = make(&slot.whole, spare, bio.op(), extent.pos);
             part.rewind(extent.pos, extent.len);
-            if slot.solid {
+            if slot.durable {
                 part.add_flags(Flags::FUA);
             }
             staged.push((extent.member as u32, part));
@@ -163,7 +163,7 @@ impl Parts {
                 }
                 open[member] = staged.len() as u32;
                 let mut part = make(&slot.whole, spare, bio.op(), place);
-                if slot.solid {
+                if slot.durable {
                     part.add_flags(Flags::FUA);
                 }
                 staged.push((member as u32, part));
