@@ -22,8 +22,8 @@ mod lane;
 #[allow(unsafe_code)]
 mod reply;
 
-use lane::spare_bio;
 pub(crate) use lane::{AsyncLane, Next};
+use lane::{keep_spare, spare_bio};
 use reply::Reply;
 
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still write to it,
@@ -300,7 +300,9 @@ impl Device {
     /// Starts a bio, or carries it out at once if memory of the device answers it.
     fn run_or_start<B: IoBuf>(&self, mut bio: Bio) -> Io<B> {
         if is_mere_read(&bio) && self.has_answered_bio(&mut bio) {
-            return Io::ended(self.clone(), Ok(()), bio.take_buffer());
+            let buffer = bio.take_buffer();
+            keep_spare(bio);
+            return Io::ended(self.clone(), Ok(()), buffer);
         }
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
