@@ -1,6 +1,5 @@
 //! The part of a device that is cached in memory, from which handles can answer reads without a bio.
 
-use crate::bio::Bio;
 use core::ptr::NonNull;
 
 /// Bytes of a page of a cache.
@@ -13,7 +12,7 @@ pub const PAGE: u64 = 4096;
 ///
 /// # Safety
 /// An implementation promises that
-/// - [`read`](Resident::read) writes to no memory but `out`, and [`read_bio`](Resident::read_bio) to none but the bio's;
+/// - [`read`](Resident::read) writes to no memory but `out`;
 /// - the bytes that [`pin`](Resident::pin) returns are valid for reads and nothing writes to them, from when it
 ///   returns until [`unpin`](Resident::unpin) has been called as often for that frame as `pin` returned it, or
 ///   until the `Resident` is dropped if that comes first. Writes to the device during that time must wait or go to
@@ -23,14 +22,6 @@ pub unsafe trait Resident: Send + Sync {
     /// submitted now and completes at once. `false`: they are not cached and a bio is needed; `out` may have been
     /// partly written. The range lies within the device.
     fn read(&self, pos: u64, out: &mut [u8]) -> bool;
-
-    /// Carries out a read that no lane has yet, if all of its range is cached: the bio is done then, with the same result as if
-    /// it were submitted now. `false`: it is as it was, but its memory may have been partly written. The range lies within
-    /// the device.
-    fn read_bio(&self, bio: &mut Bio) -> bool {
-        let _ = bio;
-        false
-    }
 
     /// Pins the page with the byte at `pos`, if it is cached.
     fn pin(&self, pos: u64) -> Option<Pinned>;

@@ -3,7 +3,6 @@
 use super::placement::Placement;
 use super::shared::Shared;
 use crate::readahead::PAGE;
-use platter_block::bio::Bio;
 use platter_block::resident::{Pinned, Resident};
 use std::sync::Arc;
 
@@ -16,19 +15,13 @@ impl InMemory {
     }
 }
 
-// SAFETY: `Frames::read` writes only to `out`, and `Frames::read_bio` only to the bio's memory. A pinned frame is neither given to another page nor written to
+// SAFETY: `Frames::read` writes only to `out`. A pinned frame is neither given to another page nor written to
 // before it is unpinned (`Frames::pin`, `PageTable::writable`). Its memory lives as long as the cache, of
 // which `self` has a share.
 unsafe impl Resident for InMemory {
     #[inline]
     fn read(&self, pos: u64, out: &mut [u8]) -> bool {
         self.0.frames.read(pos, out)
-    }
-
-    fn read_bio(&self, bio: &mut Bio) -> bool {
-        let (pos, len) = (bio.pos(), bio.len());
-        self.0.frames.read_bio(bio);
-        ended(bio, pos, len)
     }
 
     #[inline]
@@ -45,15 +38,6 @@ unsafe impl Resident for InMemory {
     unsafe fn unpin(&self, frame: u32) {
         self.0.frames.unpin(frame);
     }
-}
-
-/// Whether a read is done. If not, it is as it was.
-fn ended(bio: &mut Bio, pos: u64, len: u64) -> bool {
-    let is_done = bio.is_empty();
-    if !is_done {
-        bio.rewind(pos, len);
-    }
-    is_done
 }
 
 /// The frames of the shards of a cache, with a share of them. A frame has the number that it has in its shard times the number
@@ -83,18 +67,6 @@ unsafe impl Resident for InShards {
             (pos, out) = (pos + len as u64, rest);
         }
         true
-    }
-
-    fn read_bio(&self, bio: &mut Bio) -> bool {
-        let (pos, len) = (bio.pos(), bio.len());
-        while !bio.is_empty() {
-            let (page, left) = (bio.pos() / PAGE, bio.len());
-            self.shards[self.placement.shard_of(page) as usize].frames.read_bio(bio);
-            if bio.len() == left {
-                break;
-            }
-        }
-        ended(bio, pos, len)
     }
 
     #[inline]

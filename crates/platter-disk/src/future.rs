@@ -22,8 +22,8 @@ mod lane;
 #[allow(unsafe_code)]
 mod reply;
 
+use lane::spare_bio;
 pub(crate) use lane::{AsyncLane, Next};
-use lane::{keep_spare, spare_bio};
 use reply::Reply;
 
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still write to it,
@@ -262,7 +262,10 @@ impl Device {
     /// Submits a bio that the program made. The device uses the bio's token. Its deadline is in the time of the
     /// device's clock ([`Device::clock`]).
     pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
-        self.run_or_start(bio)
+        match self.inner.background.lane() {
+            Ok(lane) => self.started(lane, bio),
+            Err(error) => self.refused(error, None),
+        }
     }
 
     /// In a simulation that one thread does [by hand](platter_block::time::VirtualClock::by_hand): runs the lane of the device's futures,
@@ -288,25 +291,18 @@ impl Device {
     }
 
     fn begin<B: IoBuf>(&self, op: Op, pos: u64, buffer: B, build: Build<B>, options: IoOptions) -> Io<B> {
+        let lane = match self.inner.background.lane() {
+            Ok(lane) => lane,
+            Err(error) => return self.refused(error, Some(buffer)),
+        };
         let mut bio = spare_bio();
         let len = buffer.byte_len() as u64;
-        if let Err(fault) = build(&mut bio, pos, buffer) {
-            return self.refused(self.error(fault, op, pos, len, String::new()), None);
-        }
-        self.apply(&mut bio, options);
-        self.run_or_start(bio)
-    }
-
-    /// Starts a bio, or carries it out at once if memory of the device answers it.
-    fn run_or_start<B: IoBuf>(&self, mut bio: Bio) -> Io<B> {
-        if is_mere_read(&bio) && self.has_answered_bio(&mut bio) {
-            let buffer = bio.take_buffer();
-            keep_spare(bio);
-            return Io::ended(self.clone(), Ok(()), buffer);
-        }
-        match self.inner.background.lane() {
-            Ok(lane) => self.started(lane, bio),
-            Err(error) => self.refused(error, bio.take_buffer()),
+        match build(&mut bio, pos, buffer) {
+            Ok(()) => {
+                self.apply(&mut bio, options);
+                self.started(lane, bio)
+            }
+            Err(fault) => self.refused(self.error(fault, op, pos, len, String::new()), None),
         }
     }
 
@@ -320,7 +316,7 @@ impl Device {
     fn started<B: IoBuf>(&self, lane: &Arc<AsyncLane>, mut bio: Bio) -> Io<B> {
         self.submitter.sign(&mut bio);
         let is_barrier = bio.flags().intersects(Flags::SOFT_BARRIER | Flags::HARD_BARRIER);
-        let is_mere_read = is_mere_read(&bio);
+        let has_effect = is_barrier || bio.op() != Op::Read || bio.flags().contains(Flags::PREFLUSH);
         // Other threads' I/Os that were started before it must not stay behind it.
         let ordered = is_barrier && self.inner.background.hand_over_others(lane);
         let reply = lane.start(bio, ordered);
@@ -328,7 +324,7 @@ impl Device {
             device: self.clone(),
             lane: Some((Arc::clone(lane), reply)),
             is_new: true,
-            is_mere_read,
+            is_mere_read: !has_effect,
             ended: None,
             _buffer: PhantomData,
         }
@@ -337,10 +333,4 @@ impl Device {
     fn refused<B: IoBuf>(&self, error: Error, buffer: Option<B>) -> Io<B> {
         Io::ended(self.clone(), Err(error), buffer)
     }
-}
-
-/// Whether a bio is a read without effects on other I/O.
-fn is_mere_read(bio: &Bio) -> bool {
-    let order = Flags::SOFT_BARRIER | Flags::HARD_BARRIER | Flags::PREFLUSH;
-    bio.op() == Op::Read && !bio.flags().intersects(order)
 }

@@ -68,15 +68,6 @@ impl Device {
         len != 0 && pos <= size && len <= size - pos && resident.read(pos, buffer)
     }
 
-    /// Carries out a read from the device's memory without a lane; returns whether it could.
-    pub(crate) fn has_answered_bio(&self, bio: &mut Bio) -> bool {
-        let Some(resident) = &self.inner.resident else { return false };
-        let (size, pos, len) = (self.size(), bio.pos(), bio.len());
-        let memory = || bio.segments().map(|segment| u64::from(segment.len())).sum::<u64>();
-        let is_valid = len != 0 && pos <= size && len <= size - pos && bio.done() == 0 && memory() == len;
-        is_valid && resident.read_bio(bio)
-    }
-
     pub(crate) fn read_by_bio(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
         let (ptr, len) = (buffer.as_mut_ptr(), buffer.len());
         self.transfer(Op::Read, pos, len as u64, &mut std::iter::once((ptr, len)), IoOptions::default())

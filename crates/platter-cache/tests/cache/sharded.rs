@@ -13,10 +13,7 @@ use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::{CommandData, IoOptions};
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 const PAGE: u64 = 4096;
 
@@ -64,42 +61,6 @@ fn hits_of_all_shards_take_no_lock() {
     (0..1024).for_each(|page| device.read_at(&mut data[..PAGE as usize], page * PAGE).unwrap());
     assert_eq!(number(&data), 1023);
     assert!(device.cache_counters().unwrap().hits >= hits + 128);
-}
-
-/// A future of cached pages is ready at once, without a lane and without a lock.
-#[test]
-fn futures_of_cached_pages_are_ready() {
-    for shards in [1, 3] {
-        let device = rig::cached(numbered(), &sharded(shards, 768));
-        device.read_at(&mut vec![0; 32 * PAGE as usize], 0).unwrap();
-        let mut context = Context::from_waker(Waker::noop());
-        let (locks, bios) = (fact(&device, "cache locks"), device.counters().bios);
-        let buffer = vec![0u8; 32 * PAGE as usize];
-        let Poll::Ready((result, buffer)) = pin!(device.read(0, buffer)).poll(&mut context) else {
-            panic!("a read of cached pages waits, {shards} shards");
-        };
-        result.unwrap();
-        let pages: Vec<u64> = buffer.unwrap().chunks(PAGE as usize).map(number).collect();
-        assert_eq!(pages, (0..32).collect::<Vec<_>>());
-        assert_eq!((fact(&device, "cache locks"), device.counters().bios), (locks, bios));
-        // A part that is not cached: all of it is read by a lane.
-        let mut io = pin!(device.read(20 * PAGE, vec![0u8; 32 * PAGE as usize]));
-        let buffer = loop {
-            if let Poll::Ready((result, buffer)) = io.as_mut().poll(&mut context) {
-                result.unwrap();
-                break buffer.unwrap();
-            }
-            std::thread::yield_now();
-        };
-        let pages: Vec<u64> = buffer.chunks(PAGE as usize).map(number).collect();
-        assert_eq!(pages, (20..52).collect::<Vec<_>>());
-        // Outside the device it is refused as ever.
-        let mut io = pin!(device.read(4 << 20, vec![0u8; 512]));
-        let Poll::Ready((result, _)) = io.as_mut().poll(&mut context) else {
-            panic!("it is refused at once")
-        };
-        assert!(result.is_err());
-    }
 }
 
 /// The misses of a reader in sequence, and the locks.

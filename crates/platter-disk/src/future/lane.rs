@@ -124,12 +124,6 @@ pub(super) fn spare_bio() -> Bio {
     NEXT.try_with(Cell::take).ok().flatten().unwrap_or_else(Bio::flush)
 }
 
-/// Keeps a bio that no lane has had for the next future of this thread.
-pub(super) fn keep_spare(mut bio: Bio) {
-    bio.recycle();
-    let _ = NEXT.try_with(|next| next.set(Some(bio)));
-}
-
 impl AsyncState {
     fn run(&mut self, now: Time) {
         self.lane.run(now);
