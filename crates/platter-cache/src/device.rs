@@ -83,35 +83,35 @@ impl Cache {
         settings.check(&below.name(), &geometry).map_err(|wrong| LayerError::Param(ParamError(wrong)))?;
         let policies = policies(settings, &geometry);
         let policy = policies.make();
-        Cache::build(below, settings, (policies, policy, None))
+        Cache::build(below, settings, Tuning::new(settings), (policies, policy, None))
     }
 
-    /// A cache, or a shard of one, with these policies of readahead and that of the device itself.
+    /// A cache, or a shard of one with its part of what can be tuned, with these policies of readahead and that of the device
+    /// itself.
     pub(super) fn build(
         below: Arc<dyn Backend>,
         settings: &Settings,
+        tuning: Tuning,
         (policies, policy, place): (Policies, Policy, Option<Arc<ShardPlace>>),
     ) -> Result<Cache, LayerError> {
         let under = below.geometry();
         let wrong = |message: String| LayerError::Param(ParamError(message));
-        let (most, count) = ((settings.most() / PAGE) as u32, (settings.size / PAGE) as u32);
-        let tuning = Tuning::new(settings);
-        let rules = tuning.tuned().rules;
+        let (most, tuned) = ((tuning.most() / PAGE) as u32, tuning.tuned());
         // The time of a simulated device does not pass while a thread works.
         let prefault = match (settings.prefault, below.clock()) {
             (Prefault::Ahead, Some(_)) => Prefault::Off,
             (prefault, _) => prefault,
         };
-        let pages = PageTable::new((most, count), under.size, rules, prefault)
+        let pages = PageTable::new((most, tuned.pages), under.size, tuned.rules, prefault)
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
-        let (every_page, exclusive) = policies.manners();
         let has_policies = place.as_ref().is_none_or(|place| place.index == 0);
-        let handles = Handles::new(&policies, policy, has_policies);
+        let handles = Handles::new(policy, has_policies);
+        let (every_page, exclusive) = handles.manners();
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let late = Arc::default();
         let mut engine = Engine::new(lane, pages, handles, under.limits, &late, place);
-        engine.congestion = tuning.tuned().congestion;
+        engine.congestion = tuned.congestion;
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
             tuning: Mutex::new(tuning),
@@ -136,7 +136,7 @@ impl Cache {
             reports: Reports::on(std::slice::from_ref(&below)),
             below,
         });
-        Cache::watched(shared, settings.min_size).map_err(wrong)
+        Cache::watched(shared, tuning.min_size()).map_err(wrong)
     }
 
     /// Its state.

@@ -55,10 +55,23 @@ struct Open {
 }
 
 impl Engine {
-    /// The first page from `page` on, up to `end`, that is this shard's.
+    /// The first pages from `page` on, up to `end`, that are this shard's; empty at `end` if there are none.
     #[inline]
-    pub(super) fn own_from(&self, page: u64, end: u64) -> u64 {
-        self.place.as_ref().map_or(page, |place| place.placement.own_from(place.index, page, end))
+    pub(super) fn own_run(&self, page: u64, end: u64) -> Range<u64> {
+        match &self.place {
+            None => page.min(end)..end,
+            Some(place) => place.placement.own_run(place.index, page, end),
+        }
+    }
+
+    /// All such runs of a range.
+    pub(super) fn own_runs(&self, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let mut at = range.start;
+        std::iter::from_fn(move || {
+            let run = self.own_run(at, range.end);
+            at = run.end;
+            (!run.is_empty()).then_some(run)
+        })
     }
 
     /// Whether a page of any shard is cached or being read. Of another shard this may just change.
@@ -97,12 +110,9 @@ impl Engine {
         // The rest of a very large window is read when this much has begun.
         let now = window.count.min(WINDOW);
         let rest = window.first + u64::from(now)..window.first + u64::from(window.count);
-        let mut later = 0;
-        if window.count > now {
-            later = rest.clone().filter(|&page| self.own_from(page, rest.end) == page).count() as u32;
-            self.jobs.prefetch(ask, rest, window.mark);
-        }
-        self.fill(ask, Window { count: now, ..window }) + later
+        let later: u64 = self.own_runs(rest.clone()).map(|run| run.end - run.start).sum();
+        self.jobs.prefetch(ask, rest, window.mark);
+        self.fill(ask, Window { count: now, ..window }) + later as u32
     }
 
     /// Starts reading the pages of a window that this shard has and that are not in the cache, as far as there are frames.
@@ -111,13 +121,15 @@ impl Engine {
         let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
         let (mut count, mut open) = (0, None::<Open>);
         let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
-        let mut next = window.first;
+        let mut run = self.own_run(window.first, end);
         loop {
-            let page = self.own_from(next, end);
-            if page >= end {
-                break;
-            }
-            next = page + 1;
+            let Some(page) = run.next() else {
+                if run.end >= end {
+                    break;
+                }
+                run = self.own_run(run.end, end);
+                continue;
+            };
             if self.pages.store.find(page).is_some() || self.pages.reserved.of(page).is_some() {
                 self.send_fill(ask, open.take(), window.sync);
                 continue;

@@ -149,31 +149,31 @@ impl Frames {
         self.memory.start().as_ptr().wrapping_add(frame as usize * FRAME)
     }
 
-    /// Pins the frame of a page if the page may be read.
+    /// The frame of a page in the index, ready or not. Without the lock it may be missed while its chain changes, and belong
+    /// to another page by now.
     #[inline]
-    pub(super) fn pin(&self, page: u64) -> Option<u32> {
+    fn look_up(&self, page: u64) -> Option<(u32, &Frame)> {
         let mut at = linked(self.head(page).load(Ordering::Acquire));
         for _ in 0..MAX_STEPS {
             let frame = self.frames.get(at as usize)?;
             if frame.page.load(Ordering::Relaxed) == page {
-                return frame.pin_if_ready(page).then_some(at);
+                return Some((at, frame));
             }
             at = linked(frame.next.load(Ordering::Acquire));
         }
         None
     }
 
-    /// Whether a page is in the index, ready or not. Without the lock it may be missed while its chain changes.
+    /// Pins the frame of a page if the page may be read.
+    #[inline]
+    pub(super) fn pin(&self, page: u64) -> Option<u32> {
+        let (at, frame) = self.look_up(page)?;
+        frame.pin_if_ready(page).then_some(at)
+    }
+
+    /// Whether a page is in the index. Without the lock that may just change.
     pub(super) fn has(&self, page: u64) -> bool {
-        let mut at = linked(self.head(page).load(Ordering::Acquire));
-        for _ in 0..MAX_STEPS {
-            let Some(frame) = self.frames.get(at as usize) else { return false };
-            if frame.page.load(Ordering::Relaxed) == page {
-                return true;
-            }
-            at = linked(frame.next.load(Ordering::Acquire));
-        }
-        false
+        self.look_up(page).is_some()
     }
 
     /// Unpins a frame.

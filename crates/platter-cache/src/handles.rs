@@ -42,13 +42,6 @@ impl Policies {
     pub(super) fn make(&self) -> Policy {
         Arc::new(Mutex::new((self.row.make)(&self.settings)))
     }
-
-    /// Whether calls through a handle must be reported to the policy page by page, and whether only one call
-    /// may run at a time.
-    pub(super) fn manners(&self) -> (bool, bool) {
-        let policy = (self.row.make)(&self.settings);
-        (policy.every_page(), policy.exclusive())
-    }
 }
 
 /// The state of a handle.
@@ -91,9 +84,13 @@ pub(super) struct Handles {
 
 impl Handles {
     /// With the handle of the device.
-    pub(super) fn new(policies: &Policies, policy: Policy, has_policies: bool) -> Handles {
+    pub(super) fn new(policy: Policy, has_policies: bool) -> Handles {
+        let manners = {
+            let policy = lock(&policy);
+            (policy.every_page(), policy.exclusive())
+        };
         let mut handles = Handles {
-            manners: policies.manners(),
+            manners,
             has_policies,
             places: Vec::new(),
             free: Vec::new(),
@@ -317,7 +314,7 @@ mod tests {
     fn handles_beyond_the_last_place_share_one_until_a_place_is_free() {
         let settings = Settings { max: 32, optimal: 32, values: Vec::new() };
         let policies = Policies { row: &TABLE[0], settings };
-        let mut handles = Handles::new(&policies, policies.make(), true);
+        let mut handles = Handles::new(policies.make(), true);
         let count = u32::from(u16::MAX);
         (1..=count + 1).for_each(|id| handles.open(HandleId(id), policies.make()));
         assert_eq!((handles.place(HandleId(count)), handles.place(HandleId(count + 1))), (u16::MAX, 0));

@@ -284,15 +284,15 @@ impl Engine {
                 return;
             }
             let (ask, mark, end) = (prefetch.ask.clone(), prefetch.mark, prefetch.pages.end);
-            let first = self.own_from(prefetch.pages.start, end).min(end);
+            let first = self.own_run(prefetch.pages.start, end).start;
             let count = (end - first).min(u64::from(WINDOW)) as u32;
             let next = first + u64::from(count);
             self.fill(&ask, Window { first, count, mark, sync: false });
             // Looking up pages counts as work, too.
             self.work += 1 + count / 16;
             // Of other shards nothing is known here.
-            let last = (first..next).rev().find(|&page| self.own_from(page, next) == page);
-            let is_there = last.is_none_or(|page| self.pages.store.find(page).is_some());
+            let last = self.own_runs(first..next).last();
+            let is_there = last.is_none_or(|run| self.pages.store.find(run.end - 1).is_some());
             if let Some(prefetch) = self.jobs.prefetches.front_mut() {
                 prefetch.pages.start = next;
                 // If there is no frame for the last page, there is none for the rest.

@@ -301,21 +301,6 @@ impl Settings {
         self.window.saturating_mul(2).max(MIN_PAGES * PAGE).saturating_mul(self.shards.into())
     }
 
-    /// The part of one shard.
-    fn part(&self) -> Settings {
-        let count = u64::from(self.shards);
-        Settings {
-            size: self.size / count,
-            congestion: self.congestion.div_ceil(self.shards),
-            gather: self.gather.div_ceil(self.shards),
-            write_depth: self.write_depth.div_ceil(self.shards),
-            max_size: self.max_size / count,
-            min_size: self.min_size / count,
-            shards: 1,
-            ..self.clone()
-        }
-    }
-
     /// Most bytes for pages.
     fn most(&self) -> u64 {
         self.size.max(self.max_size)

@@ -10,7 +10,6 @@ use super::frames::Frames;
 use crate::readahead::PAGE;
 use platter_block::backend::Fact;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::time::Time;
 use platter_stack::distributed::{Extent, Map};
 use platter_stack::kit::Board;
 use std::ops::Range;
@@ -77,12 +76,13 @@ impl Placement {
         ((page >> self.shift) + 1) << self.shift
     }
 
-    /// The first page from `page` on that a shard has.
-    pub(super) fn own_from(&self, shard: u32, mut page: u64, end: u64) -> u64 {
+    /// The first pages from `page` on that a shard has, up to the end of their extent or to `end`; empty at `end` if there are
+    /// none.
+    pub(super) fn own_run(&self, shard: u32, mut page: u64, end: u64) -> Range<u64> {
         while page < end && self.shard_of(page) != shard {
             page = self.end_of(page);
         }
-        page
+        page.min(end)..self.end_of(page).min(end)
     }
 
     /// Calls `each` with the pieces of a range of bytes and their shards.
@@ -126,16 +126,8 @@ impl Map for Placement {
         true
     }
 
-    fn is_due(&self, member: usize, now: Time) -> bool {
-        self.peer(member).is_some_and(|peer| peer.board.is_due(now))
-    }
-
-    fn wakeup(&self, member: usize) -> Option<Time> {
-        self.peer(member)?.board.wakeup()
-    }
-
-    fn is_out(&self, member: usize) -> bool {
-        self.peer(member).is_some_and(|peer| peer.board.is_out())
+    fn board(&self, member: usize) -> Option<&Board> {
+        self.peer(member).map(|peer| &*peer.board)
     }
 
     fn most_without_data(&self) -> u64 {
@@ -196,8 +188,10 @@ mod tests {
             let placement = placement(count, 4 * PAGE);
             for shard in 0..count {
                 let own = (from..end).find(|&page| placement.shard_of(page) == shard);
-                let found = placement.own_from(shard, from, end);
-                prop_assert_eq!(own, (found < end).then_some(found));
+                let found = placement.own_run(shard, from, end);
+                prop_assert_eq!(own, (!found.is_empty()).then_some(found.start));
+                prop_assert!(found.clone().all(|page| placement.shard_of(page) == shard));
+                prop_assert!(found.end == end || found.end.is_multiple_of(4));
             }
         }
     }

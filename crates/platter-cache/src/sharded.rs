@@ -51,7 +51,8 @@ impl Sharded {
         let under = below.geometry();
         settings.check(&below.name(), &under).map_err(wrong)?;
         let policies = device::policies(settings, &under);
-        if policies.manners().1 {
+        let policy = policies.make();
+        if lock(&policy).exclusive() {
             return Err(wrong(format!(
                 "cache shards={}: the policy readahead={} takes one read of a handle at a time, which needs shards=1",
                 settings.shards, settings.readahead.name
@@ -60,12 +61,12 @@ impl Sharded {
         let geometry = device::geometry(settings, under);
         let placement = Placement::new(settings.shards, settings.extent, geometry.size, geometry.limits);
         let placement = Arc::new(placement);
-        let policy = policies.make();
+        let tuning = Tuning::new(settings);
         let (mut members, mut shards) = (Vec::<Arc<dyn Backend>>::new(), Vec::new());
         for index in 0..settings.shards {
             let place = ShardPlace { index, placement: Arc::clone(&placement) };
             let part = (policies.clone(), Arc::clone(&policy), Some(Arc::new(place)));
-            let cache = Cache::build(Arc::clone(&below), &settings.part(), part)?;
+            let cache = Cache::build(Arc::clone(&below), settings, tuning.part(), part)?;
             shards.push(Arc::clone(cache.shared()));
             members.push(Arc::new(cache));
         }
@@ -82,7 +83,7 @@ impl Sharded {
             gate: Arc::default(),
             reports: Reports::on(std::slice::from_ref(&below)),
         };
-        Ok(Sharded { inner, shards, policies, tuning: Mutex::new(Tuning::new(settings)), below })
+        Ok(Sharded { inner, shards, policies, tuning: Mutex::new(tuning), below })
     }
 
     fn error(&self, fault: Fault, op: Op) -> Error {

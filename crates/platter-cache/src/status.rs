@@ -36,7 +36,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    fn of(engine: &Engine) -> Figures {
+    fn of(engine: &Engine, squeezes: u64) -> Figures {
         let (pages, totals) = (&engine.pages, &engine.totals);
         Figures {
             shards: 1,
@@ -56,7 +56,7 @@ impl Figures {
             work: totals.work,
             longest: totals.longest.into(),
             away: engine.frames_away.into(),
-            squeezes: 0,
+            squeezes,
         }
     }
 
@@ -141,8 +141,7 @@ impl Shared {
         let mut engine = self.engine()?;
         // Asking is not counted.
         engine.totals.locks -= 1;
-        let squeezes = self.squeezes.load(Ordering::Relaxed);
-        Ok(Figures { squeezes, ..Figures::of(&engine) })
+        Ok(Figures::of(&engine, self.squeezes.load(Ordering::Relaxed)))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Put-back defects of a cache are found by its random lives. They are active in the whole process, so this test has
 //! one of its own.
 
-#[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/barriers.rs"]
 mod barriers;
 #[allow(dead_code, reason = "the other tests use all of it")]

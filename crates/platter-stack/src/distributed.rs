@@ -7,6 +7,7 @@
 //! the memory of the whole: nothing is copied.
 
 use crate::barrier_gate::BarrierGate;
+use crate::kit::Board;
 use crate::reports::Reports;
 use lane::DistributedLane;
 use platter_block::allocation;
@@ -16,7 +17,6 @@ use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::time::Time;
 use std::sync::{Arc, Weak};
 
 mod lane;
@@ -56,22 +56,10 @@ pub trait Map: LimitSource + 'static {
         false
     }
 
-    /// Whether a member on the one disk has something to do, whichever lane is run.
-    fn is_due(&self, member: usize, now: Time) -> bool {
-        let _ = (member, now);
-        false
-    }
-
-    /// When a member on the one disk will have something to do.
-    fn wakeup(&self, member: usize) -> Option<Time> {
+    /// What a member on the one disk publishes of its work: any lane may have to run it.
+    fn board(&self, member: usize) -> Option<&Board> {
         let _ = member;
         None
-    }
-
-    /// Whether a member on the one disk has I/Os of its own there.
-    fn is_out(&self, member: usize) -> bool {
-        let _ = member;
-        false
     }
 
     /// Most bytes of an operation without data that the members get at a time.

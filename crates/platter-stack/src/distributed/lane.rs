@@ -3,6 +3,7 @@
 use super::parts::{Parts, Turn};
 use super::{Distributed, Map};
 use crate::barrier_gate::{BARRIER, Door};
+use crate::kit::Board;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
@@ -230,15 +231,13 @@ impl<M: Map> DistributedLane<M> {
             return self.waiting.push_back(bio);
         }
         let barrier = flags.intersects(BARRIER);
-        let durable = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
-        let flushes = is_flush || durable || flags.intersects(Flags::HARD_BARRIER | Flags::PREFLUSH);
+        // Members on one disk do not know the order of each other's writes.
+        let hardened = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
+        let hard = hardened || flags.contains(Flags::HARD_BARRIER);
+        let flushes = is_flush || hard || flags.contains(Flags::PREFLUSH);
         // A barrier is about all that was written before it.
         let range = (is_flush && self.has_one_disk && !barrier).then(|| (bio.pos(), bio.len()));
-        let changes = bio.changes();
-        let at = self.parts.insert(bio, barrier, flushes && !is_flush);
-        if durable && changes {
-            self.parts.set_durable(at);
-        }
+        let at = self.parts.insert(bio, (barrier, hard), flushes && !is_flush);
         if flushes {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
             // this costs nothing.
@@ -359,17 +358,22 @@ impl<M: Map> DistributedLane<M> {
         let mut any = false;
         self.next_look = if self.simulated { now } else { now + DUE_INTERVAL };
         for at in 0..self.members.len() {
-            if self.members[at].active || !self.map.is_due(at, now) {
+            if self.members[at].active || !self.map.board(at).is_some_and(|board| board.is_due(now)) {
                 continue;
             }
             any = true;
             self.members[at].lane.run(now);
-            if self.map.is_out(at) {
+            if self.is_out(at) {
                 self.members[at].active = true;
                 self.active.push(at as u32);
             }
         }
         any
+    }
+
+    /// Whether a member on the one disk has I/Os of its own there.
+    fn is_out(&self, member: usize) -> bool {
+        self.has_one_disk && self.map.board(member).is_some_and(Board::is_out)
     }
 
     /// A timeout for a sleep beside bios of this lane. A thread that has just left may have left I/Os of a member in flight, and
@@ -390,11 +394,11 @@ impl<M: Map> DistributedLane<M> {
             if lane.has_done() {
                 self.collect(now, index);
             }
-            let member = &mut self.members[index];
+            let member = &self.members[index];
             // What the disk returns to a queue that lanes share is only taken in by a lane that is run.
             let rests = member.out == 0 && member.lane.is_idle() && !member.lane.lingers();
-            if rests && !(self.has_one_disk && self.map.is_out(index)) {
-                member.active = false;
+            if rests && !self.is_out(index) {
+                self.members[index].active = false;
                 self.active.swap_remove(at);
             } else {
                 at += 1;
@@ -470,7 +474,7 @@ impl<M: Map> Lane for DistributedLane<M> {
         let wakeup = |&at: &u32| self.members[at as usize].lane.next_wakeup();
         let members = self.active.iter().filter_map(wakeup);
         let others = if self.has_one_disk { 0..self.members.len() } else { 0..0 };
-        let others = others.filter_map(|at| self.map.wakeup(at));
+        let others = others.filter_map(|at| self.map.board(at)?.wakeup());
         // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let now = self.door.is_ready().then_some(Time(0));
         members

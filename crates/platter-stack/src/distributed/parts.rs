@@ -37,8 +37,8 @@ struct Slot {
     /// Where the next section of a transfer begins; the end of the bio: there is none.
     next: u64,
     barrier: bool,
-    /// Its data is made durable.
-    durable: bool,
+    /// It is a barrier whose data is made durable.
+    hard: bool,
 }
 
 /// What to do after a part has come back.
@@ -82,8 +82,9 @@ impl Parts {
         }
     }
 
-    /// Adds a bio that will be done in parts. `data_follows`: its first parts are flushes.
-    pub(super) fn insert(&mut self, bio: Bio, barrier: bool, data_follows: bool) -> u32 {
+    /// Adds a bio that will be done in parts. `barrier`: it is one. `hard`: its data is made durable. `data_follows`: its first parts
+    /// are flushes.
+    pub(super) fn insert(&mut self, bio: Bio, (barrier, hard): (bool, bool), data_follows: bool) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
@@ -92,7 +93,7 @@ impl Parts {
         slot.next = bio.pos();
         slot.whole.begin(bio);
         (slot.pending, slot.failed) = (0, None);
-        (slot.barrier, slot.data_follows, slot.durable) = (barrier, data_follows, false);
+        (slot.barrier, slot.hard, slot.data_follows) = (barrier, hard, data_follows);
         at
     }
 
@@ -102,18 +103,13 @@ impl Parts {
         bio.maker() == self.maker
     }
 
-    /// The data of bio `at` is made durable.
-    pub(super) fn set_durable(&mut self, at: u32) {
-        self.slots[at as usize].durable = true;
-    }
-
     /// Stages a flush of each of the first `members` members on behalf of bio `at`: of a range there, if the members take it.
     pub(super) fn flushes(&mut self, at: u32, members: u32, range: Option<(u64, u64)>) {
         let Parts { slots, spare, staged, .. } = self;
         let slot = &mut slots[at as usize];
         let (pos, len) = range.unwrap_or((0, 0));
         for member in 0..members {
-            let mut part = make(&slot.whole, spare, Op::Flush, pos);
+            let mut part = make(slot, spare, Op::Flush, pos);
             part.rewind(pos, len);
             part.remove_flags(Flags::FUA);
             staged.push((member, part));
@@ -131,11 +127,8 @@ impl Parts {
         }
         let len = (bio.end() - slot.next).min(map.most_without_data());
         map.ranges(slot.next, len, &mut |extent| {
-            let mut part = make(&slot.whole, spare, bio.op(), extent.pos);
+            let mut part = make(slot, spare, bio.op(), extent.pos);
             part.rewind(extent.pos, extent.len);
-            if slot.durable {
-                part.add_flags(Flags::FUA);
-            }
             staged.push((extent.member as u32, part));
         });
         slot.next += len;
@@ -162,11 +155,7 @@ impl Parts {
                     break;
                 }
                 open[member] = staged.len() as u32;
-                let mut part = make(&slot.whole, spare, bio.op(), place);
-                if slot.durable {
-                    part.add_flags(Flags::FUA);
-                }
-                staged.push((member as u32, part));
+                staged.push((member as u32, make(slot, spare, bio.op(), place)));
             }
             let part = &mut staged[open[member] as usize].1;
             let mut left = len;
@@ -297,11 +286,11 @@ fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
     (late.unwrap_or(first.0), first.1)
 }
 
-/// Makes a part of `whole`, without the flags that order the whole.
-fn make(whole: &Whole, spare: &mut Vec<Bio>, op: Op, pos: u64) -> Bio {
+/// Makes a part of a bio, without the flags that order the whole.
+fn make(slot: &Slot, spare: &mut Vec<Bio>, op: Op, pos: u64) -> Bio {
     let mut part = spare.pop().unwrap_or_else(Bio::flush);
-    whole.share(&mut part, op, pos);
-    if part.flags().contains(Flags::HARD_BARRIER) && op.changes() {
+    slot.whole.share(&mut part, op, pos);
+    if slot.hard && op.changes() {
         part.add_flags(Flags::FUA);
     }
     part.remove_flags(ORDER);
