@@ -3,7 +3,6 @@
 use super::handles::Policy;
 use super::shared::Shared;
 use crate::readahead::Hint;
-use crate::sync::lock;
 use platter_block::fault::Fault;
 use platter_block::handle::HandleId;
 use platter_stack::kit::{Host, Turns};
@@ -45,7 +44,7 @@ impl Shared {
                 if let Some(handle) = engine.handles.at(place) {
                     handle.once = hint == Hint::NoReuse;
                     if let (Some(policy), false) = (&handle.policy, handle.once || !tells) {
-                        lock(policy).advise(hint);
+                        policy.lock().policy.advise(hint);
                     }
                 }
                 return Ok(());

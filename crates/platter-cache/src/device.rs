@@ -106,12 +106,13 @@ impl Cache {
             .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
         let has_policies = place.as_ref().is_none_or(|place| place.index == 0);
         let handles = Handles::new(policy, has_policies);
-        let (every_page, exclusive) = handles.manners();
+        let manners = handles.manners();
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let late = Arc::default();
-        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, place);
-        engine.congestion = tuned.congestion;
+        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, place.clone());
+        engine.set_congestion(tuned.congestion);
+        let ahead_left = Arc::clone(&engine.ahead_left);
         let shared = Arc::new(Shared {
             engine: Mutex::new(engine),
             tuning: Mutex::new(tuning),
@@ -130,7 +131,9 @@ impl Cache {
             },
             policies,
             peers: OnceLock::new(),
-            answers: !every_page && !exclusive,
+            manners,
+            ahead_left,
+            place,
             board: Arc::default(),
             broken: AtomicBool::new(false),
             reports: Reports::on(std::slice::from_ref(&below)),
@@ -270,7 +273,8 @@ impl Cached for Cache {
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {
         self.shared
-            .answers
+            .manners
+            .are_free()
             .then(|| Arc::new(super::resident::InMemory::new(&self.shared)) as Arc<dyn Resident>)
     }
 }

@@ -29,6 +29,7 @@ use platter_stack::kit::{Lanes, Line, Outlook, Turns};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Pages handled in one turn before the lock is released. One I/O or one window of readahead may exceed it.
 pub(super) const SPENT: u32 = 256;
@@ -96,6 +97,8 @@ pub(super) struct Engine {
     pub(super) write_error: Option<(Fault, u64)>,
     /// No readahead while this many readahead I/Os are in flight.
     pub(super) congestion: u32,
+    /// How many more may begin.
+    pub(super) ahead_left: Arc<AtomicU32>,
     pub(super) limits: Limits,
     pub(super) lanes: Lanes<Failure>,
     /// Writers that wait for fewer dirty pages.
@@ -152,6 +155,7 @@ impl Engine {
             flushing: None,
             write_error: None,
             congestion: u32::MAX,
+            ahead_left: Arc::default(),
             limits,
             lanes: Lanes::default(),
             room: Line::default(),
@@ -178,6 +182,25 @@ impl Engine {
     /// Whether the work of this turn is used up, so that the rest must wait.
     pub(super) fn is_spent(&self) -> bool {
         self.work >= SPENT
+    }
+
+    /// Says from how many I/Os of readahead on no more begin.
+    pub(super) fn set_congestion(&mut self, congestion: u32) {
+        self.congestion = congestion;
+        self.publish_ahead();
+    }
+
+    fn publish_ahead(&self) {
+        let left = self.congestion.saturating_sub(self.ahead_out());
+        if self.ahead_left.load(Ordering::Relaxed) != left {
+            self.ahead_left.store(left, Ordering::Relaxed);
+        }
+    }
+
+    /// The I/Os of readahead in flight. Reads that a task waits for do not count: their number is limited by the queue of the
+    /// device.
+    pub(super) fn ahead_out(&self) -> u32 {
+        if defect::is_on(Defect::CacheReadaheadCountsAllIo) { self.ios.out } else { self.ios.ahead }
     }
 
     /// Registers a lane to be kicked when an I/O completes.
@@ -475,7 +498,7 @@ impl Engine {
 /// Counts the costs of an eviction.
 pub(super) fn note(handles: &mut Handles, evicted: Evicted) {
     if let Some(handle) = evicted.unused_by {
-        handles.count(handle, |counters| counters.pages_evicted_unused += 1);
+        handles.count_unused(handle);
     }
 }
 
@@ -522,6 +545,7 @@ impl Turns for Engine {
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
         self.publish_urgency();
+        self.publish_ahead();
         self.grant(now);
         self.pass_handles_on(now);
         if self.shared_out > 0 {

@@ -7,7 +7,6 @@ use super::ios::{IoKey, IoKind};
 use super::pages::{AHEAD, Evicted, FILLING, MARKED};
 use crate::readahead::{PAGE, Pages, Window};
 use platter_block::bio::{Bio, Flags};
-use platter_block::defect::{self, Defect};
 use std::ops::Range;
 
 /// The cache as a policy sees it.
@@ -26,10 +25,7 @@ impl Pages for View<'_> {
     }
 
     fn is_congested(&self) -> bool {
-        // Reads that a task waits for do not count: their number is limited by the queue of the device.
-        let ios = &self.engine.ios;
-        let out = if defect::is_on(Defect::CacheReadaheadCountsAllIo) { ios.out } else { ios.ahead };
-        out >= self.engine.congestion
+        self.engine.ahead_out() >= self.engine.congestion
     }
 
     fn cached_before(&self, page: u64, most: u32) -> u32 {
@@ -119,7 +115,7 @@ impl Engine {
     /// Returns their number.
     pub(super) fn fill(&mut self, ask: &Ask, window: Window) -> u32 {
         let end = window.first.saturating_add(u64::from(window.count)).min(self.pages.end());
-        let (mut count, mut open) = (0, None::<Open>);
+        let (mut count, mut aheads, mut open) = (0, 0, None::<Open>);
         let (max_bytes, max_segments) = (self.max_bytes(), self.max_segments());
         let mut run = self.own_run(window.first, end);
         loop {
@@ -161,11 +157,12 @@ impl Engine {
             open.pages.end = page + 1;
             count += 1;
             self.work += 1;
-            if ahead {
-                self.handles.count(ask.handle, |counters| counters.pages_read_ahead += 1);
-            }
+            aheads += u32::from(ahead);
         }
         self.send_fill(ask, open, window.sync);
+        if aheads > 0 {
+            self.handles.count_ahead(ask.handle, aheads);
+        }
         count
     }
 

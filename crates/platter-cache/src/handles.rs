@@ -1,9 +1,9 @@
 //! The state of each open handle of a cache: its readahead, its counters, and which errors it has reported.
 
 use super::engine::Engine;
+use super::plan::HandleReadahead;
 use super::task::Wait;
-use crate::readahead::{Call, Readahead, ReadaheadType, Settings};
-use crate::sync::{Mutex, lock};
+use crate::readahead::{Call, ReadaheadType, Settings};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
@@ -26,9 +26,30 @@ struct Sole {
     since: Option<Time>,
 }
 
-/// The readahead of a handle, which all shards of a cache share. Its lock is taken under that of a shard, and no other lock
-/// under it.
-pub(super) type Policy = Arc<Mutex<Box<dyn Readahead>>>;
+/// The readahead of a handle, which all shards of a cache share. No other lock is taken under its own. A policy that follows
+/// every page, or takes one call at a time, is called under the lock of a shard; the others are not.
+pub(super) type Policy = Arc<HandleReadahead>;
+
+/// How a policy is to be called.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Manners {
+    pub(super) every_page: bool,
+    pub(super) exclusive: bool,
+    /// Of the end of each call, too.
+    pub(super) ends: bool,
+}
+
+impl Manners {
+    pub(super) fn of(policy: &Policy) -> Manners {
+        let policy = &policy.lock().policy;
+        Manners { every_page: policy.every_page(), exclusive: policy.exclusive(), ends: policy.ends() }
+    }
+
+    /// Whether the policy is called without the lock of a shard.
+    pub(super) fn are_free(self) -> bool {
+        !self.every_page && !self.exclusive
+    }
+}
 
 /// How the policies of a cache are made.
 #[derive(Clone)]
@@ -40,7 +61,7 @@ pub(super) struct Policies {
 impl Policies {
     /// The readahead of a new handle.
     pub(super) fn make(&self) -> Policy {
-        Arc::new(Mutex::new((self.row.make)(&self.settings)))
+        Arc::new(HandleReadahead::new((self.row.make)(&self.settings)))
     }
 }
 
@@ -63,7 +84,7 @@ pub(super) struct Handle {
 /// Handles by number, at indexes that fit in the two bytes that a frame has for them. The first is the
 /// device's own.
 pub(super) struct Handles {
-    manners: (bool, bool),
+    manners: Manners,
     /// The counts of policies are part of those of handles: in one shard of all that share them.
     has_policies: bool,
     places: Vec<Option<Handle>>,
@@ -85,12 +106,8 @@ pub(super) struct Handles {
 impl Handles {
     /// With the handle of the device.
     pub(super) fn new(policy: Policy, has_policies: bool) -> Handles {
-        let manners = {
-            let policy = lock(&policy);
-            (policy.every_page(), policy.exclusive())
-        };
         let mut handles = Handles {
-            manners,
+            manners: Manners::of(&policy),
             has_policies,
             places: Vec::new(),
             free: Vec::new(),
@@ -218,6 +235,24 @@ impl Handles {
         }
     }
 
+    /// Counts pages that are read ahead for a handle.
+    pub(super) fn count_ahead(&mut self, place: u16, pages: u32) {
+        self.count(place, |counters| counters.pages_read_ahead += u64::from(pages));
+        self.policy(place).into_iter().for_each(|policy| policy.count_read(pages));
+    }
+
+    /// Counts a page that was read ahead for a handle and is used.
+    pub(super) fn count_used(&mut self, place: u16) {
+        self.count(place, |counters| counters.pages_used += 1);
+        self.policy(place).into_iter().for_each(|policy| policy.count_used());
+    }
+
+    /// Counts a page that was read ahead for a handle and is evicted.
+    pub(super) fn count_unused(&mut self, place: u16) {
+        self.count(place, |counters| counters.pages_evicted_unused += 1);
+        self.policy(place).into_iter().for_each(|policy| policy.count_unused());
+    }
+
     /// The counters of a handle.
     pub(super) fn counters(&self, id: HandleId) -> Option<HandleCounters> {
         let place = *self.by_id.get(&id)?;
@@ -256,22 +291,26 @@ impl Handles {
         self.last_error
     }
 
-    /// Whether calls through a handle must be reported to the policy page by page, and whether only one call
-    /// may run at a time.
-    pub(super) fn manners(&self) -> (bool, bool) {
+    /// How the policies are to be called.
+    pub(super) fn manners(&self) -> Manners {
         self.manners
     }
 
-    /// Tells the policy of a handle that a call has ended.
+    /// The readahead of a handle, unless it is being called.
+    pub(super) fn policy(&self, place: u16) -> Option<&Policy> {
+        self.places.get(usize::from(place))?.as_ref()?.policy.as_ref()
+    }
+
+    /// Tells a policy that is called under the lock that a call has ended.
     pub(super) fn end_call(&mut self, place: u16, call: &mut Call) {
         if let Some(policy) = self.at(place).and_then(|handle| handle.policy.as_ref()) {
-            lock(policy).end(call);
+            policy.lock().policy.end(call);
         }
     }
 
     fn counters_of(&self, handle: &Handle) -> HandleCounters {
         let policy = handle.policy.as_ref().filter(|_| self.has_policies);
-        let readahead = policy.map(|policy| lock(policy).counters()).unwrap_or_default();
+        let readahead = policy.map(|policy| policy.lock().policy.counters()).unwrap_or_default();
         HandleCounters { readahead, ..handle.counters.clone() }
     }
 }

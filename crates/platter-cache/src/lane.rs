@@ -3,17 +3,21 @@
 use super::Shared;
 use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
+use super::handles::Policy;
 use super::ios::Ios;
 use super::late::Late;
+use super::plan::Question;
 use super::populate;
 use super::task::{Own, Spare, Task, Wait};
 use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::handle::HandleId;
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BARRIER;
 use platter_stack::kit::{Host, LaneBase, LaneTasks, Turns};
 use std::ops::Range;
+use std::sync::Arc;
 
 #[derive(Default)]
 pub(super) struct Tasks {
@@ -29,6 +33,8 @@ pub(super) struct Tasks {
     gone: Option<Range<u32>>,
     /// What other shards are to read.
     peer_reads: Vec<PeerRead>,
+    /// The handle of the last call that asked, and its readahead.
+    policy: Option<(HandleId, Policy)>,
 }
 
 impl Tasks {
@@ -46,6 +52,32 @@ impl Tasks {
             engine.give_up(task, fault);
         }
         self.deadline = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline).min();
+    }
+
+    /// Asks the policy what a read is going to ask, if its first page is missing: it then takes the lock only once.
+    fn ask_early(&self, shared: &Shared, task: &mut Task) {
+        let Some((id, policy)) = &self.policy else { return };
+        let page = task.at / PAGE;
+        if *id != task.ask.id || shared.has(page) {
+            return;
+        }
+        task.plan.attach(policy, shared.manners.ends);
+        task.plan.note(Question::Missing(page));
+        task.steps.planned = task.plan.ask(shared, &mut task.call);
+    }
+
+    /// Asks the policies what reads have come to want in the last turn.
+    fn ask(&mut self, shared: &Shared) {
+        for task in &mut self.tasks {
+            task.plan.forget_begun();
+            if !task.plan.is_asking() {
+                continue;
+            }
+            self.fresh |= task.plan.ask(shared, &mut task.call);
+            if self.policy.as_ref().is_none_or(|(id, _)| *id != task.ask.id) {
+                self.policy = task.plan.policy().map(|policy| (task.ask.id, Arc::clone(policy)));
+            }
+        }
     }
 
     /// Advances each task that can continue, starting with the one after the last task of the previous turn.
@@ -77,7 +109,8 @@ impl LaneTasks for Tasks {
     fn start(&mut self, base: &LaneBase<Shared>, mut bio: Bio) -> Option<Bio> {
         let shared = &base.host;
         let waits = bio.flags().intersects(Flags::PREFLUSH | BARRIER);
-        if bio.op() == Op::Read && shared.answers && !waits {
+        let is_read = bio.op() == Op::Read && shared.manners.are_free() && !waits;
+        if is_read {
             shared.frames.read_bio(&mut bio);
             if bio.is_empty() {
                 return Some(bio);
@@ -86,7 +119,10 @@ impl LaneTasks for Tasks {
         let spare = self.spare.pop().unwrap_or_default();
         // I/O of a caller that sleeps until it completes may go on its own lane.
         let own = if base.sleeps { shared.own } else { Own::Nothing };
-        let task = Task::new(bio, base.number, own, spare);
+        let mut task = Task::new(bio, base.number, own, spare);
+        if is_read {
+            self.ask_early(shared, &mut task);
+        }
         self.deadline = Time::earliest(self.deadline, task.deadline);
         self.tasks.push(task);
         self.fresh = true;
@@ -129,6 +165,7 @@ impl LaneTasks for Tasks {
         self.fresh = false;
         base.has_seen();
         self.expire(now, engine);
+        self.tasks.iter_mut().filter(|task| task.plan.is_due()).for_each(|task| engine.carry_out(task));
         self.step_all(now, base, engine);
         let to_own = engine.submit(now, base.own.as_mut());
         base.own_out += to_own;
@@ -151,6 +188,7 @@ impl LaneTasks for Tasks {
             populate::ask(frames);
         }
         base.host.send_peer_reads(&mut self.peer_reads);
+        self.ask(&base.host);
         if let Some(gone) = self.gone.take() {
             frames.give_to_system(gone);
             base.host.gave();
@@ -180,7 +218,7 @@ impl LaneTasks for Tasks {
         while let Some(task) = self.tasks.get(at) {
             // Reads of a sleeping caller are on its own lane: the caller must not continue before they have
             // completed.
-            if task.over && !(task.ask.own && own_out > 0) {
+            if task.over && !task.plan.is_due() && !(task.ask.own && own_out > 0) {
                 let (bio, spare) = self.tasks.swap_remove(at).into_parts();
                 self.spare.push(spare);
                 give_back(bio);
@@ -194,6 +232,7 @@ impl LaneTasks for Tasks {
         (self.fresh, self.deadline) = (false, None);
         for task in &mut self.tasks {
             task.bio.fail(fault);
+            task.plan.end(&mut task.call);
             task.over = true;
         }
     }
@@ -253,7 +292,7 @@ fn end_read(tasks: &mut [Task], base: &mut LaneBase<Shared>) -> bool {
     (task.wait, task.over) = (Wait::None, true);
     let Some(bio) = base.came.pop() else { return false };
     base.own_out -= 1;
-    let late = Late { bio, hold: task.hold.take(), handle: task.ask.handle, call: task.call, pages };
+    let late = Late { bio, hold: task.hold.take(), handle: task.ask.handle, pages };
     task.early.reset();
     if inbox.put(late)
         && let Ok(mut engine) = base.host.engine()

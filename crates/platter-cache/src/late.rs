@@ -7,7 +7,6 @@
 use super::holds::HoldId;
 use super::inbox::Inbox;
 use super::ios::IoKey;
-use crate::readahead::Call;
 use platter_block::bio::Bio;
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +34,6 @@ pub(super) struct Late {
     pub(super) bio: Bio,
     pub(super) hold: Option<HoldId>,
     pub(super) handle: u16,
-    pub(super) call: Call,
     /// The pages that it got from the I/O.
     pub(super) pages: Range<u64>,
 }

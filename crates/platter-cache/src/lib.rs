@@ -45,6 +45,7 @@ mod memory;
 mod pages;
 mod placement;
 mod places;
+mod plan;
 mod populate;
 mod pressure;
 mod ranges;

@@ -5,14 +5,24 @@ use super::blocks::blocks;
 use super::engine::Engine;
 use super::fill::View;
 use super::frames::FRAME;
+use super::handles::Manners;
 use super::ios::{Failure, IoKey};
 use super::late::Late;
 use super::pages::{AHEAD, FILLING, HELD, MARKED};
+use super::plan::Question;
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Readahead, Window};
-use crate::sync::lock;
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
+
+/// What the search for a page has found.
+enum Found {
+    Frame(u32),
+    /// There is no frame for it.
+    NoRoom,
+    /// The policy is asked what to read when the lock is released.
+    Asks,
+}
 
 /// Calls a policy.
 type Tell<'a> = &'a mut dyn FnMut(&mut dyn Readahead, &mut crate::readahead::Call, &mut View<'_>);
@@ -30,7 +40,8 @@ impl Engine {
             // Reading it together with other pages failed: now only the needed blocks are read.
             task.steps.bare = true;
         }
-        let (every, exclusive) = self.handles.manners();
+        let manners = self.handles.manners();
+        let every = manners.every_page;
         while task.at < task.end {
             if self.is_spent() {
                 return self.park_for_turn(task);
@@ -40,11 +51,11 @@ impl Engine {
                 return self.park_for_range(task, ticket);
             }
             if !task.begun {
-                if exclusive && self.handles.wait_for(task.ask.handle, task.ask.lane) {
+                if manners.exclusive && self.handles.wait_for(task.ask.handle, task.ask.lane) {
                     task.wait = Wait::Handle(task.ask.handle);
                     return Ok(false);
                 }
-                self.begin(task, exclusive);
+                self.begin(task, manners);
             }
             if every && !task.steps.announced {
                 task.steps.announced = true;
@@ -58,9 +69,17 @@ impl Engine {
         Ok(true)
     }
 
-    fn begin(&mut self, task: &mut Task, exclusive: bool) {
+    fn begin(&mut self, task: &mut Task, manners: Manners) {
         task.begun = true;
-        if exclusive {
+        if manners.are_free() {
+            if manners.ends
+                && let Some(policy) = self.handles.policy(task.ask.handle)
+            {
+                task.plan.attach(policy, true);
+            }
+            return;
+        }
+        if manners.exclusive {
             task.sole = self.handles.occupy(task.ask.handle);
         }
         self.tell(task, &mut |policy, call, view| policy.begin(call, view));
@@ -71,10 +90,31 @@ impl Engine {
         let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
         let Some(policy) = policy else { return };
         self.progress = true;
-        tell(lock(&policy).as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
+        tell(policy.lock().policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
         if let Some(handle) = self.handles.at(place) {
             handle.policy = Some(policy);
         }
+    }
+
+    /// Has the policy asked when the lock is released.
+    fn question(&mut self, task: &mut Task, question: Question) {
+        let ends = self.handles.manners().ends;
+        if let Some(policy) = self.handles.policy(task.ask.handle) {
+            task.plan.attach(policy, ends);
+            task.plan.note(question);
+        }
+    }
+
+    /// Begins to read what the policy has wanted.
+    pub(super) fn carry_out(&mut self, task: &mut Task) {
+        // A caller whose call is over does not wait for its lane.
+        let own = task.ask.own;
+        task.ask.own &= !task.over;
+        for window in task.plan.begin() {
+            self.read_window(&task.ask, window);
+            self.note_peer_reads(&task.ask, window);
+        }
+        task.ask.own = own;
     }
 
     /// Reads the task's part of a page. `None`: complete; otherwise the result of the step.
@@ -88,19 +128,27 @@ impl Engine {
         let offset = (task.at % PAGE) as usize;
         let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
         let needed = blocks(offset..offset + len);
-        let Some(frame) = self.find_or_fill(task, page) else {
-            return Ok(Some(self.no_room(now, task)));
+        let frame = match self.find_or_fill(task, page) {
+            Found::Frame(frame) => frame,
+            Found::NoRoom => return Ok(Some(self.no_room(now, task))),
+            Found::Asks => return Ok(Some(self.park_for_turn(task))),
         };
         let info = *self.pages.info(frame);
         let marked = info.is(MARKED);
-        if (every && !task.steps.found) || (marked && !every) {
+        let busy = info.is(FILLING);
+        if marked && self.handles.manners().are_free() {
+            if task.plan.is_asking() {
+                return Ok(Some(self.park_for_turn(task)));
+            }
+            self.pages.info_mut(frame).flags = info.flags & !MARKED;
+            self.question(task, Question::Marked(page, busy));
+        } else if (every && !task.steps.found) || (marked && !every) {
             task.steps.found = true;
-            let busy = info.is(FILLING);
             self.pages.info_mut(frame).flags = (info.flags & !MARKED) | HELD;
             self.tell(task, &mut |policy, call, view| policy.found(call, page, busy, marked, view));
             self.pages.info_mut(frame).flags &= !HELD;
         }
-        if info.is(FILLING) {
+        if busy {
             task.turn = None;
             self.count_miss(task);
             self.hold_for(task, frame);
@@ -136,28 +184,43 @@ impl Engine {
         }
     }
 
-    /// The frame of a page. If the page is not cached, the policy is asked; otherwise the page is read alone.
-    fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Option<u32> {
-        if let Some(frame) = self.pages.store.find(page) {
-            return Some(frame);
+    /// The frame of a page. If the page is not cached, the policy is asked what to read; if it does not want the page, the page
+    /// is read alone.
+    fn find_or_fill(&mut self, task: &mut Task, page: u64) -> Found {
+        let found = self.pages.store.find(page);
+        if found.is_none() && self.must_queue(task) {
+            return Found::NoRoom;
         }
-        if self.must_queue(task) {
-            return None;
+        let planned = std::mem::take(&mut task.steps.planned);
+        if planned {
+            self.carry_out(task);
+        }
+        if let Some(frame) = found {
+            return Found::Frame(frame);
         }
         if !task.steps.bare {
             self.count_miss(task);
-            self.tell(task, &mut |policy, call, view| policy.missing(call, page, view));
-            if let Some(frame) = self.pages.store.find(page) {
-                return Some(frame);
+            if !self.handles.manners().are_free() {
+                self.tell(task, &mut |policy, call, view| policy.missing(call, page, view));
+            } else if !planned {
+                if !task.plan.is_asking() {
+                    self.question(task, Question::Missing(page));
+                    task.steps.planned = true;
+                }
+                return Found::Asks;
             }
-            self.fill(&task.ask, Window { first: page, count: 1, mark: None, sync: true });
-            return self.pages.store.find(page);
+            if self.pages.store.find(page).is_none() {
+                self.fill(&task.ask, Window { first: page, count: 1, mark: None, sync: true });
+            }
+            let found = self.pages.store.find(page);
+            task.steps.planned = found.is_none();
+            return found.map_or(Found::NoRoom, Found::Frame);
         }
         // A frame without contents: only the needed blocks are read.
         let mut evicted = super::pages::Evicted { unused_by: None };
         let frame = self.pages.take(page, &mut evicted);
         self.note(evicted);
-        frame
+        frame.map_or(Found::NoRoom, Found::Frame)
     }
 
     /// Takes the valid part of a page for the task's bio; it is copied after the lock is released.
@@ -170,7 +233,7 @@ impl Engine {
         if info.is(AHEAD) {
             info.flags &= !AHEAD;
             let by = info.handle;
-            self.handles.count(by, |counters| counters.pages_used += 1);
+            self.handles.count_used(by);
         } else {
             self.pages.store.frames().touch(frame);
         }
@@ -243,8 +306,6 @@ impl Engine {
                 }
             }
         }
-        let mut call = late.call;
-        self.handles.end_call(late.handle, &mut call);
     }
 
     /// Says whether others wait for what reads that end early leave, and takes what they have left until now.

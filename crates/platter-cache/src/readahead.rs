@@ -13,10 +13,12 @@
 //!    carries the marker, which the cache removes). If not: [`missing`](Readahead::missing); if the page is still not
 //!    there afterwards, the cache reads it alone. Then the call waits until the page is cached.
 //!    A page that `missing` had read and that carries the marker is treated as any other marked page.
-//! 3. [`end`](Readahead::end), if there was a `begin`.
+//! 3. [`end`](Readahead::end), if there was a `begin` and the policy wants it ([`ends`](Readahead::ends)).
 //!
 //! Calls on one handle may overlap, unless the policy is [`exclusive`](Readahead::exclusive): the policy sees one
-//! step at a time, but steps of other calls may come in between.
+//! step at a time, but steps of other calls may come in between. A policy with neither `every_page` nor `exclusive` is
+//! called without the locks of the cache: what [`Pages`] says may just have changed, its windows are read when it
+//! has returned, and `begin` is not called.
 
 use platter_block::params::Param;
 
@@ -107,6 +109,17 @@ pub struct Window {
     pub sync: bool,
 }
 
+/// What became of the pages that were read ahead for a handle. The counts only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Pages that were read ahead.
+    pub read: u64,
+    /// Those of them that a read then took.
+    pub used: u64,
+    /// Those of them that were evicted before any read took them.
+    pub unused: u64,
+}
+
 /// The policy's view of the cache, through which it has pages read.
 pub trait Pages {
     /// Whether a page is cached or being read.
@@ -124,7 +137,12 @@ pub trait Pages {
     /// The first page that is not cached among the `most` pages from `from` on.
     fn first_missing(&self, from: u64, most: u32) -> Option<u64>;
 
-    /// Starts reads of the pages of a window that are not cached and lie on the device; returns how many.
+    /// What became of the pages that were read ahead for the handle so far; zeros where that is not known.
+    fn fate(&self) -> Fate {
+        Fate::default()
+    }
+
+    /// Has the pages of a window read that are not cached and lie on the device; returns how many these are.
     fn read(&mut self, window: Window) -> u32;
 }
 
@@ -139,7 +157,12 @@ pub trait Readahead: Send {
         false
     }
 
-    /// A call begins.
+    /// Whether [`end`](Self::end) must be called. If not, a call costs one lock less.
+    fn ends(&self) -> bool {
+        true
+    }
+
+    /// A call begins. Only for policies with [`every_page`](Self::every_page) or [`exclusive`](Self::exclusive).
     fn begin(&mut self, call: &mut Call, pages: &mut dyn Pages) {
         let _ = (call, pages);
     }

@@ -5,7 +5,7 @@
 
 use super::Settings;
 use super::device::{self, Cache};
-use super::handles::Policies;
+use super::handles::{Manners, Policies};
 use super::placement::{Peer, Placement, ShardPlace};
 use super::resident::InShards;
 use super::shared::Shared;
@@ -52,7 +52,7 @@ impl Sharded {
         settings.check(&below.name(), &under).map_err(wrong)?;
         let policies = device::policies(settings, &under);
         let policy = policies.make();
-        if lock(&policy).exclusive() {
+        if Manners::of(&policy).exclusive {
             return Err(wrong(format!(
                 "cache shards={}: the policy readahead={} takes one read of a handle at a time, which needs shards=1",
                 settings.shards, settings.readahead.name
@@ -219,7 +219,7 @@ impl Cached for Sharded {
     }
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {
-        let answers = self.shards.iter().all(|shard| shard.answers);
+        let answers = self.shards.iter().all(|shard| shard.manners.are_free());
         let shards = || InShards::new(Arc::clone(&self.inner.map), self.shards.clone());
         answers.then(|| Arc::new(shards()) as Arc<dyn Resident>)
     }

@@ -2,9 +2,10 @@
 
 use super::engine::{Engine, PeerRead};
 use super::frames::Frames;
-use super::handles::Policies;
+use super::handles::{Manners, Policies};
 use super::inbox::Inbox;
 use super::late::Late;
+use super::placement::ShardPlace;
 use super::task::{Own, Spare, Task};
 use super::tuning::Tuning;
 use crate::readahead::PAGE;
@@ -21,7 +22,7 @@ use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::{Board, EngineLock, Host, Turns};
 use platter_stack::reports::Reports;
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The state that the lanes and handles of a cache share.
@@ -48,8 +49,12 @@ pub(super) struct Shared {
     pub(super) policies: Policies,
     /// All shards by number, if there are several. A lane has a share of each, so none of them ends with what is taken here.
     pub(super) peers: OnceLock<Vec<Weak<Shared>>>,
-    /// Reads of cached pages are answered without the engine.
-    pub(super) answers: bool,
+    /// How policies are called; if without the lock, reads of cached pages are answered without it, too.
+    pub(super) manners: Manners,
+    /// I/Os of readahead that may begin before there are too many.
+    pub(super) ahead_left: Arc<AtomicU32>,
+    /// The place of this shard among all; `None`: it has all pages.
+    pub(super) place: Option<Arc<ShardPlace>>,
     pub(super) board: Arc<Board>,
     /// A panic may have left the engine inconsistent.
     pub(super) broken: AtomicBool,
@@ -112,7 +117,7 @@ impl Shared {
         let now = self.below.now();
         engine.enter();
         let before = engine.pages.most();
-        engine.congestion = tuned.congestion;
+        engine.set_congestion(tuned.congestion);
         engine.pages.dirty.rules = tuned.rules;
         engine.pages.dirty.next_look = engine.pages.dirty.next_look.min(now + tuned.rules.interval);
         if tuned.pages != before {
@@ -162,6 +167,14 @@ impl Shared {
 }
 
 impl Shared {
+    /// Whether a page of any shard is cached or being read, which may just change.
+    pub(super) fn has(&self, page: u64) -> bool {
+        match &self.place {
+            None => self.frames.has(page),
+            Some(place) => place.placement.is_cached(place.placement.shard_of(page), page),
+        }
+    }
+
     /// Has other shards read the pages that were noted. The caller has no lock.
     pub(super) fn send_peer_reads(&self, peer_reads: &mut Vec<PeerRead>) {
         for read in peer_reads.drain(..) {

@@ -6,6 +6,7 @@ use super::holds::HoldId;
 use super::inflow::Inflow;
 use super::ios::IoKey;
 use super::late::Early;
+use super::plan::Plan;
 use super::writers::WriterId;
 use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
@@ -106,6 +107,8 @@ pub(super) struct PageSteps {
     pub(super) found: bool,
     /// or that it is missing.
     pub(super) missed: bool,
+    /// What it wants read for the missing page is in the plan.
+    pub(super) planned: bool,
     /// Reading the page together with others failed: now only the needed blocks are read.
     pub(super) bare: bool,
     /// The I/O of that read.
@@ -126,6 +129,7 @@ pub(super) struct Spare {
     pub(super) pieces: Vec<Piece>,
     pub(super) early: Early,
     pub(super) inflow: Inflow,
+    pub(super) plan: Plan,
 }
 
 /// What a lane carries out on its own lane below.
@@ -171,6 +175,8 @@ pub(super) struct Task {
     pub(super) early: Early,
     // Writes only.
     pub(super) inflow: Inflow,
+    /// What it has asked the policy, unless that is called under the lock.
+    pub(super) plan: Plan,
     pub(super) writer: Option<WriterId>,
     // Flushes only.
     pub(super) flushing: Flushing,
@@ -241,6 +247,7 @@ impl Task {
             hold: None,
             early: spare.early,
             inflow: spare.inflow,
+            plan: spare.plan,
             writer: None,
             flushing,
             start,
@@ -257,8 +264,9 @@ impl Task {
         self.flushing.reset();
         self.early.reset();
         self.inflow.reset();
-        let Task { bio, flushing, pieces, early, inflow, .. } = self;
-        (bio, Spare { flushing, pieces, early, inflow })
+        self.plan.end(&mut self.call);
+        let Task { bio, flushing, pieces, early, inflow, plan, .. } = self;
+        (bio, Spare { flushing, pieces, early, inflow, plan })
     }
 
     /// Whether the task can continue.
@@ -377,7 +385,7 @@ impl Engine {
         }
         self.end_hold(task);
         self.end_writing(task);
-        if task.begun {
+        if task.begun && !self.handles.manners().are_free() {
             self.handles.end_call(task.ask.handle, &mut task.call);
             self.handles.release(task.ask.handle, task.sole).iter().for_each(|&lane| self.lanes.kick(lane));
         }

@@ -1,8 +1,9 @@
 //! The page cache.
 
 use super::{Io, Machine};
-use platter_cache::readahead::{Pages, Window};
+use platter_cache::readahead::{Fate, Pages, Window};
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// A page in the cache.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,8 @@ struct Slot {
     marked: bool,
     /// Read from the device, and not used yet.
     fresh: bool,
+    /// The handle that it was read ahead for.
+    ahead_for: Option<u32>,
     /// Its place in the order of use.
     stamp: u64,
 }
@@ -43,6 +46,10 @@ pub(super) struct Cache {
     pub(super) pages_read: u64,
     pub(super) pages_used: u64,
     pub(super) evicted_unused: u64,
+    /// What became of the pages that were read ahead for each handle.
+    fates: HashMap<u32, Fate>,
+    /// The handle of the read that runs, and its pages.
+    pub(super) caller: (u32, Range<u64>),
 }
 
 impl Cache {
@@ -62,9 +69,11 @@ impl Cache {
             pages_read: 0,
             pages_used: 0,
             evicted_unused: 0,
+            fates: HashMap::new(),
+            caller: (0, 0..0),
         };
         for &page in &machine.cached {
-            cache.insert(page, Slot { ready: 0, marked: false, fresh: false, stamp: 0 });
+            cache.insert(page, Slot { ready: 0, marked: false, fresh: false, ahead_for: None, stamp: 0 });
         }
         cache
     }
@@ -81,7 +90,10 @@ impl Cache {
     pub(super) fn take(&mut self, page: u64) {
         self.stamps += 1;
         let Some(slot) = self.slots.get_mut(&page) else { return };
-        self.pages_used += u64::from(std::mem::take(&mut slot.fresh));
+        if std::mem::take(&mut slot.fresh) {
+            self.pages_used += 1;
+            slot.ahead_for.into_iter().for_each(|handle| self.fates.entry(handle).or_default().used += 1);
+        }
         if self.capacity.is_some() {
             self.order.remove(&slot.stamp);
             self.order.insert(self.stamps, page);
@@ -106,8 +118,9 @@ impl Cache {
         let oldest = self.order.iter().find(|(_, page)| is_there(page));
         let Some((&stamp, &page)) = oldest else { return };
         self.order.remove(&stamp);
-        if self.slots.remove(&page).is_some_and(|slot| slot.fresh) {
+        if let Some(slot) = self.slots.remove(&page).filter(|slot| slot.fresh) {
             self.evicted_unused += 1;
+            slot.ahead_for.into_iter().for_each(|handle| self.fates.entry(handle).or_default().unused += 1);
         }
     }
 
@@ -116,7 +129,9 @@ impl Cache {
         let ready = self.round + self.latency;
         for page in first..first + u64::from(count) {
             self.make_room();
-            self.insert(page, Slot { ready, marked: mark == Some(page), fresh: true, stamp: 0 });
+            let ahead_for = (!self.caller.1.contains(&page)).then_some(self.caller.0);
+            ahead_for.into_iter().for_each(|handle| self.fates.entry(handle).or_default().read += 1);
+            self.insert(page, Slot { ready, marked: mark == Some(page), fresh: true, ahead_for, stamp: 0 });
         }
         self.pages_read += u64::from(count);
         self.ios.push(Io { page: first, pages: count, sync, round: self.round });
@@ -146,6 +161,10 @@ impl Pages for Cache {
 
     fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
         (from..from.saturating_add(u64::from(most))).find(|&page| !self.is_cached(page))
+    }
+
+    fn fate(&self) -> Fate {
+        self.fates.get(&self.caller.0).copied().unwrap_or_default()
     }
 
     fn read(&mut self, window: Window) -> u32 {

@@ -204,6 +204,7 @@ impl Running {
     /// Looks up the next page as a read call does. Returns the round in which it is available.
     fn look(&mut self, policy: &mut dyn Readahead, cache: &mut Cache) -> u64 {
         let (call, page) = (&mut self.call, self.page);
+        cache.caller = (self.handle, call.access.first..call.access.end());
         let every = policy.every_page();
         if every {
             policy.page(call, page, cache);

@@ -29,6 +29,10 @@ impl Readahead for Exact {
         false
     }
 
+    fn ends(&self) -> bool {
+        false
+    }
+
     fn missing(&mut self, call: &mut Call, page: u64, pages: &mut dyn Pages) {
         self.common.exact(call, page, pages);
     }

@@ -10,22 +10,26 @@
 //! stream is long enough for it. How much a new stream reads ahead depends on the fate of earlier new streams:
 //! `trust` rises with each stream that uses all of its first window and falls with each that is forgotten before. A
 //! page that was evicted before use halves the windows of its stream. While the device is congested nothing is read
-//! ahead.
+//! ahead. While most pages read ahead are evicted unused, all windows are halved; if that does not help, all streams are
+//! forgotten, and for some time only a read that continues one of the last few, which continued another of them, begins
+//! a stream.
 //!
 //! Source: the marker is that of Linux 2.6.23 (F. Wu); a table of streams by position was proposed by a reader of the
 //! report on the regressions of May 2004; reading about as much at once as a change of position costs is the rule of
 //! competitive prefetching (Li, Papathanasiou, Shen, 2007).
 
 use super::common::Common;
-use super::{Access, Call, Counters, Hint, Pages, Readahead, ReadaheadType, Settings};
+use super::{Access, Call, Counters, Fate, Hint, Pages, Readahead, ReadaheadType, Settings};
 use platter_block::params::{Param, Unit};
 
+mod care;
 mod forward;
 mod keys;
 mod seen;
 mod steps;
 mod table;
 
+use care::Care;
 use forward::Forward;
 use seen::{Match, Seen};
 use steps::Steps;
@@ -66,6 +70,8 @@ struct Bounds {
     max: u32,
     /// Largest window of any stream, in pages.
     optimal: u32,
+    /// Largest request for which a window as large as itself is read.
+    request: u32,
     /// First window of a new stream, in pages.
     first: u32,
     /// Largest gap between reads that is read too, in pages.
@@ -78,6 +84,7 @@ pub struct Streams {
     common: Common,
     gap: u32,
     trust: u32,
+    care: Care,
     seen: Seen,
     table: Table,
 }
@@ -89,14 +96,23 @@ impl Streams {
         let streams = usize::try_from(settings.value(&TYPE, STREAMS)).unwrap_or(1).clamp(1, 1024);
         let gap = u32::try_from(settings.value(&TYPE, GAP)).unwrap_or(0);
         // As many other reads may come between two reads of a stream.
-        Streams { common, gap, trust: TRUST, seen: Seen::new(2 * streams), table: Table::new(streams) }
+        let (seen, table) = (Seen::new(2 * streams), Table::new(streams));
+        Streams { common, gap, trust: TRUST, care: Care::new(), seen, table }
     }
 
     fn bounds(&self) -> Bounds {
-        let (max, optimal) = (self.common.max(), self.common.optimal());
+        let level = self.care.level();
+        let (max, optimal) = ((self.common.max() >> level).max(1), (self.common.optimal() >> level).max(1));
         let first = if self.trust == 0 { 0 } else { max >> (TRUSTED - self.trust) };
         let gap = if self.gap > 0 { self.gap } else { ((optimal - max) / 8).max(2) };
-        Bounds { max, optimal, first, gap }
+        Bounds { max, optimal, request: self.common.optimal(), first, gap }
+    }
+
+    /// Judges the fate of what was read ahead.
+    fn look(&mut self, fate: Fate) {
+        if self.care.look(fate) {
+            self.table.clear();
+        }
     }
 
     /// Continues a stream at a missing page.
@@ -124,7 +140,11 @@ impl Streams {
         let access = call.access;
         let rest = access.rest(page).clamp(1, LARGEST);
         let bounds = self.bounds();
-        let found = self.seen.find(&access, page, before);
+        let follows = if self.care.is_strict() { self.seen.follows(page) } else { None };
+        let found = match self.care.is_strict() {
+            true => follows.filter(|&is_second| is_second).map(|_| Match::Forward),
+            false => self.seen.find(&access, page, before),
+        };
         let found = found.or_else(|| self.table.goes_on(&access).then_some(Match::Forward));
         let kind = match found {
             Some(Match::Forward) => {
@@ -143,7 +163,7 @@ impl Streams {
         let Some(kind) = kind else {
             self.common.counters.random += 1;
             self.common.read(pages, (page, rest), None, true);
-            self.seen.remember(&access);
+            self.seen.remember(&access, follows.is_some());
             return;
         };
         self.common.counters.contiguous += 1;
@@ -164,17 +184,23 @@ impl Readahead for Streams {
         false
     }
 
+    fn ends(&self) -> bool {
+        false
+    }
+
     fn found(&mut self, call: &mut Call, page: u64, _busy: bool, marked: bool, pages: &mut dyn Pages) {
         if !marked || self.common.is_exact() {
             return;
         }
         self.common.counters.lookups += 1;
+        self.look(pages.fate());
         let bounds = self.bounds();
         let rest = call.access.rest(page).clamp(1, LARGEST);
         call.note = 1;
         let Some(index) = self.table.marked(page) else {
             // The stream was forgotten, but its pages are still cached.
             if !pages.is_congested()
+                && !self.care.is_strict()
                 && let Some(stream) = Forward::found(page, rest, &bounds, pages, &mut self.common)
             {
                 self.table.insert(stream.into());
@@ -203,10 +229,11 @@ impl Readahead for Streams {
             return;
         }
         self.common.counters.lookups += 1;
+        self.look(pages.fate());
         let again = call.note != 0;
         call.note = 1;
         let before = pages.cached_before(page, self.common.max());
-        if let Some(index) = self.table.find(&call.access, page, before) {
+        if let Some(index) = self.table.find(&call.access, page, before, self.care.is_strict()) {
             self.resume(index, call, page, pages);
         } else if again {
             // The call has been handled already; the rest of it is missing for reasons of the cache.

@@ -268,7 +268,7 @@ impl<T: LaneTasks> HostLane<T> {
                 return;
             }
             let more = self.turn(now);
-            if waits && before == 0 && self.waits_for_own() {
+            if waits && before == 0 && self.waits_for_own() && !self.tasks.is_due(now) {
                 return;
             }
             if !more && !self.is_needed(now) {

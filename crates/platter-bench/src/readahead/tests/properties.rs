@@ -1,7 +1,7 @@
 //! Properties of every policy, for any reads.
 
 use super::{by_name, policies};
-use crate::readahead::{Machine, Outcome, Read, Workload, run};
+use crate::readahead::{Machine, Outcome, Read, SSD, Workload, run};
 use platter_cache::readahead::{ReadaheadType, Settings};
 use proptest::prelude::*;
 
@@ -111,6 +111,29 @@ fn lost_pages_do_not_make_streams_read_more_and_more() {
     let outcome = run(row, &settings, &machine, &workload.reads());
     assert!(outcome.pages_read < 2 * outcome.reads, "{}", outcome.pages_read);
     assert!(outcome.counters.shrunk > 0);
+}
+
+/// Reads at random in a region that is small compared with the reads remembered continue each other by chance: that must not make
+/// them more expensive than without readahead.
+#[test]
+fn reads_at_random_in_a_small_region_waste_little() {
+    // Pages of the region, and of the cache.
+    for (span, cache) in [(128, 16), (1024, 128), (8192, 1024), (65536, 8192)] {
+        let workload = Workload {
+            pattern: crate::readahead::Pattern::Random,
+            request: 16384,
+            span: span * 4096,
+            count: 20_000,
+            ..Workload::default()
+        };
+        let machine = Machine { cache: Some(cache), ..Machine::default() };
+        let of = |name| run(by_name(name).unwrap(), &Settings::default(), &machine, &workload.reads());
+        let (platter, none) = (of("platter"), of("none"));
+        let wasted = platter.pages_wasted() * 100 / platter.pages_read;
+        assert!(wasted <= 11, "{wasted} % of {} pages in a region of {span}", platter.pages_read);
+        let (time, without) = (SSD.of(&platter), SSD.of(&none));
+        assert!(time <= without * 1.02, "{time} and {without} in a region of {span}");
+    }
 }
 
 #[test]

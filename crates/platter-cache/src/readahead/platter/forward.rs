@@ -79,6 +79,11 @@ impl Forward {
         page >= self.start && page.saturating_sub(skip.max(u64::from(before))) <= self.end
     }
 
+    /// Whether a missing page is the first that was not read ahead.
+    pub(super) fn ends_at(&self, page: u64) -> bool {
+        page == self.end
+    }
+
     /// Records the loss if a missing page had been read before; returns whether it had.
     pub(super) fn lost(&mut self, page: u64) -> bool {
         let lost = page < self.end;
@@ -117,7 +122,7 @@ impl Forward {
         common: &mut Common,
     ) {
         self.grow(bounds);
-        self.size = self.size.max(rest.min(bounds.optimal));
+        self.size = self.size.max(rest.min(bounds.request));
         self.wait(page, rest, pages, common);
     }
 
@@ -164,7 +169,7 @@ impl Forward {
         self.grow(bounds);
         // The rest of the call, if that is more than was read.
         let needs = page.saturating_add(u64::from(rest)).saturating_sub(self.end);
-        let size = self.size.max(u32::try_from(needs).unwrap_or(u32::MAX)).max(rest.min(bounds.optimal));
+        let size = self.size.max(u32::try_from(needs).unwrap_or(u32::MAX)).max(rest.min(bounds.request));
         self.mark = self.missing(self.end, size, pages);
         let first = self.mark.unwrap_or(self.end);
         if self.mark.is_some() {

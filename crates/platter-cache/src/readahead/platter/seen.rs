@@ -13,10 +13,16 @@ struct Once {
     end: u64,
     /// Distance to the nearest earlier read, in bytes, if this one began behind it; 0 if there was none.
     step: i64,
+    /// It continued one of the last reads itself ([`Seen::follows`]).
+    follows: bool,
 }
 
+/// Reads that count as the last ones. Of reads at random in a region of n of their size, one in n / 4 continues one of so many by
+/// chance, and one in n² / 16 does that twice.
+const LAST: usize = 4;
+
 /// An empty slot.
-const NOTHING: Once = Once { pos: u64::MAX, end: u64::MAX, step: 0 };
+const NOTHING: Once = Once { pos: u64::MAX, end: u64::MAX, step: 0, follows: false };
 
 /// Relation of a read to an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +75,14 @@ impl Seen {
         Some(Match::Steps(step))
     }
 
+    /// Whether a missing page is the next after one of the last reads; and whether that was one such itself.
+    pub(super) fn follows(&self, page: u64) -> Option<bool> {
+        let newest =
+            if self.ring.len() < self.capacity { self.ring.len() } else { self.next + self.capacity };
+        let last = (newest.saturating_sub(LAST)..newest).rev().map(|slot| &self.ring[slot % self.capacity]);
+        last.filter(|once| once.end == page).map(|once| once.follows).max()
+    }
+
     /// The first slot of a read that ends at one of some pages and does not begin at `pos`.
     fn continued(&self, pos: u64, first: u64, last: u64) -> Option<usize> {
         let is_it = |slot: usize| {
@@ -113,9 +127,9 @@ impl Seen {
     }
 
     /// Remembers a read in the slot of the oldest.
-    pub(super) fn remember(&mut self, access: &Access) {
+    pub(super) fn remember(&mut self, access: &Access, follows: bool) {
         let pos = pos_of(access);
-        let once = Once { pos, end: access.end(), step: self.step_to(pos) };
+        let once = Once { pos, end: access.end(), step: self.step_to(pos), follows };
         let slot = if self.ring.len() < self.capacity {
             self.ring.push(NOTHING);
             self.ring.len() - 1
@@ -150,6 +164,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readahead::PAGE;
     use proptest::prelude::*;
 
     /// The same, by looking at all of them.
@@ -184,12 +199,30 @@ mod tests {
             let others = self.ring.iter().filter(|once| once.end != u64::MAX && once.pos != pos);
             let nearest = others.min_by_key(|once| once.pos.abs_diff(pos));
             let step = nearest.map_or(0, |once| pos.cast_signed() - once.pos.cast_signed());
-            let once = Once { pos, end: access.end(), step };
+            let once = Once { pos, end: access.end(), step, follows: false };
             if self.ring.len() < self.capacity {
                 return self.ring.push(once);
             }
             self.ring[self.next] = once;
             self.next = (self.next + 1) % self.capacity;
+        }
+    }
+
+    #[test]
+    fn the_last_reads_are_those_that_can_be_continued() {
+        let mut seen = Seen::new(6);
+        for round in 0..20 {
+            let first = 100 * round;
+            assert_eq!(seen.follows(first), None);
+            seen.remember(&Access::new(first * PAGE, PAGE), false);
+            assert_eq!(seen.follows(first + 1), Some(false));
+            seen.remember(&Access::new((first + 1) * PAGE, PAGE), true);
+            assert_eq!(seen.follows(first + 2), Some(true));
+            // Three others may come between.
+            (0..3).for_each(|other| seen.remember(&Access::new((5000 + 10 * other) * PAGE, PAGE), false));
+            assert_eq!(seen.follows(first + 2), Some(true));
+            seen.remember(&Access::new(9000 * PAGE, PAGE), false);
+            assert_eq!(seen.follows(first + 2), None);
         }
     }
 
@@ -208,7 +241,7 @@ mod tests {
                 let found = seen.find(&access, access.first, before);
                 prop_assert_eq!(found, plain.find(&access, access.first, before));
                 if found.is_none() {
-                    seen.remember(&access);
+                    seen.remember(&access, false);
                     plain.remember(&access);
                 }
                 let ring = |ring: &[Once]| ring.iter().map(|once| (once.pos, once.end, once.step)).collect::<Vec<_>>();

@@ -58,9 +58,11 @@ impl Table {
         Table { entries: Vec::with_capacity(capacity), capacity, stamps: 0 }
     }
 
-    /// The stream that a read continues, whose `page` is missing with `before` cached pages before it.
-    pub(super) fn find(&self, access: &Access, page: u64, before: u32) -> Option<usize> {
+    /// The stream that a read continues, whose `page` is missing with `before` cached pages before it; if `exact`, only where
+    /// the stream ended.
+    pub(super) fn find(&self, access: &Access, page: u64, before: u32, exact: bool) -> Option<usize> {
         self.entries.iter().position(|entry| match &entry.kind {
+            Kind::Forward(stream) if exact => stream.ends_at(page),
             Kind::Forward(stream) => {
                 let is_recent = self.stamps - entry.stamp < RECENT;
                 stream.takes(page, before, entry.proven && is_recent)
@@ -80,6 +82,11 @@ impl Table {
             Kind::Forward(stream) => stream.mark == Some(page),
             Kind::Steps(stream) => stream.mark == Some(page),
         })
+    }
+
+    /// Forgets all streams.
+    pub(super) fn clear(&mut self) {
+        self.entries.clear();
     }
 
     /// Returns a stream and makes it the most recently touched.
