@@ -1,4 +1,5 @@
-//! A page cache at its limit of memory under mixed load for a long time: `cache_endurance [--virtual 43200s | --real 3600s FILE]`.
+//! A page cache at its limit of memory under mixed load for a long time: `cache_endurance [--cache
+//! shards=4] [--virtual 43200s | --real 3600s FILE]`.
 //!
 //! Clients of five kinds share a cache over a data set four times its size, and its size changes at times. Each tenth of the
 //! time has a line. The exit status is 1 if a call took longer than a second or the process grew after the first tenth.
@@ -158,8 +159,8 @@ impl Log {
 }
 
 /// In virtual time, over a simulated disk: all clients on this thread.
-fn simulated(span: Duration) -> Result<bool> {
-    let device = platter::open(&format!("cache(size={SIZE}, sim(sata_ssd))"), Access::read_write())?;
+fn simulated(span: Duration, params: &str) -> Result<bool> {
+    let device = platter::open(&format!("cache(size={SIZE}{params}, sim(sata_ssd))"), Access::read_write())?;
     let clock = device.backend().clock().ok_or("the disk has no clock of its own")?;
     let mut clients: Vec<Client> = Client::all().collect();
     let mut lanes = Vec::new();
@@ -204,9 +205,9 @@ fn simulated(span: Duration) -> Result<bool> {
 }
 
 /// In real time, over a file that is made for it: each client on a thread.
-fn real(span: Duration, file: &str) -> Result<bool> {
+fn real(span: Duration, file: &str, params: &str) -> Result<bool> {
     std::fs::File::create_new(file)?.set_len(DATA)?;
-    let device = platter::open(&format!("cache(size={SIZE}, {file})"), Access::read_write())?;
+    let device = platter::open(&format!("cache(size={SIZE}{params}, {file})"), Access::read_write())?;
     let (calls, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let began = Instant::now();
     let mut log = Log { tenths: 0, sizes: 0, resident: Vec::new() };
@@ -260,11 +261,19 @@ fn real(span: Duration, file: &str) -> Result<bool> {
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let well = match args[..] {
-        [] => simulated(Duration::from_secs(60))?,
-        ["--virtual", time] => simulated(parse_time(time)?)?,
-        ["--real", time, file] => real(parse_time(time)?, file)?,
-        _ => return Err("usage: cache_endurance [--virtual TIME | --real TIME FILE]".into()),
+    let (params, args) = match args[..] {
+        ["--cache", params, ..] => (format!(", {params}"), &args[2..]),
+        _ => (String::new(), &args[..]),
+    };
+    let well = match args {
+        [] => simulated(Duration::from_secs(60), &params)?,
+        ["--virtual", time] => simulated(parse_time(time)?, &params)?,
+        ["--real", time, file] => real(parse_time(time)?, file, &params)?,
+        _ => {
+            return Err(
+                "usage: cache_endurance [--cache PARAMETERS] [--virtual TIME | --real TIME FILE]".into()
+            );
+        }
     };
     std::process::exit(i32::from(!well));
 }

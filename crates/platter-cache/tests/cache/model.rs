@@ -90,17 +90,17 @@ fn commands_are_coherent_with_what_is_cached() {
 
 #[test]
 fn shards_are_one_device() {
-    live(5000, 10, Trouble { shards: true, ..Trouble::default() });
+    live(2000, 10, Trouble { shards: true, ..Trouble::default() });
 }
 
 #[test]
 fn what_was_flushed_survives_in_all_shards() {
-    live(5000, 11, Trouble { shards: true, cuts: true, ..Trouble::default() });
+    live(2000, 11, Trouble { shards: true, cuts: true, ..Trouble::default() });
 }
 
 #[test]
 fn errors_in_any_shard_are_told() {
-    live(5000, 12, Trouble { shards: true, errors: true, cuts: true, ..Trouble::default() });
+    live(2000, 12, Trouble { shards: true, errors: true, cuts: true, ..Trouble::default() });
 }
 
 #[test]

@@ -16,19 +16,25 @@ fn word(version: u64, sector: u64, index: u64) -> u64 {
 
 /// The contents of sectors from `first` on as written by one write.
 pub(crate) fn sectors(version: u64, first: u64, count: u64) -> Vec<u8> {
-    let words = (first..first + count).flat_map(|at| (0..64).map(move |index| word(version, at, index)));
-    words.flat_map(u64::to_le_bytes).collect()
+    let mut data = vec![0; count as usize * SECTOR];
+    for (sector, piece) in (first..).zip(data.chunks_exact_mut(SECTOR)) {
+        for (index, place) in (0..).zip(piece.chunks_exact_mut(8)) {
+            place.copy_from_slice(&word(version, sector, index).to_le_bytes());
+        }
+    }
+    data
 }
 
 /// The version in a sector: 0 for zeroes, [`SPOILT`] for contents that are not from any write of that sector.
 pub(crate) fn version_of(data: &[u8], sector: u64) -> u64 {
-    let words: Vec<u64> =
-        data.chunks_exact(8).map(|piece| u64::from_le_bytes(piece.try_into().unwrap())).collect();
-    if words.iter().all(|&word| word == 0) {
-        return 0;
+    let words = || data.chunks_exact(8).map(|piece| u64::from_le_bytes(piece.try_into().unwrap()));
+    let version = words().next().unwrap_or(SPOILT);
+    let is_from = |version| (0..).zip(words()).all(|(index, found)| found == word(version, sector, index));
+    match version {
+        0 if words().all(|word| word == 0) => 0,
+        1.. if is_from(version) => version,
+        _ => SPOILT,
     }
-    let whole = (0..).zip(&words).all(|(index, &found)| found == word(words[0], sector, index));
-    if whole && words[0] != 0 { words[0] } else { SPOILT }
 }
 
 /// The versions of sectors from `first` on.
