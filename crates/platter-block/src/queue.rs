@@ -100,7 +100,7 @@ pub enum Rest {
 const NO_PARENT: u32 = u32::MAX;
 
 /// Flags that only a queue sets and clears.
-const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST);
+const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST).union(Flags::BEFORE_TAG);
 
 /// Bios that a queue keeps for splits and flushes.
 const SPARE_BIOS: usize = 256;

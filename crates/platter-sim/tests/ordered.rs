@@ -164,6 +164,34 @@ fn a_barrier_behind_a_request_that_is_retried_drains() {
     }
 }
 
+/// Two failures: a retry of the first is with the disk behind the ordered tag when the second ends what follows it. It keeps its
+/// side of the barrier nevertheless.
+#[test]
+fn a_retry_that_is_aborted_keeps_its_side_of_the_barrier() {
+    let pairs = TOKENS.into_iter().flat_map(|first| (first + 1..=5).map(move |second| (first, second)));
+    for (first, second) in pairs {
+        for blow in [Blow::Error, Blow::Transient(TRANSIENT[0])] {
+            let mut rig = Rig::new(false, Ordered::Tag);
+            for bio in group() {
+                if bio.token() == first {
+                    rig.strike(Op::Write, Blow::Transient(TRANSIENT[1]));
+                } else if bio.token() == second {
+                    rig.strike(Op::Write, blow);
+                }
+                rig.submit([bio]);
+            }
+            let done = rig.settle();
+            assert_in_order(&done);
+            // What is not on the same side is aborted before it can fail.
+            let fails = blow == Blow::Error && (second < 3 || first > 3);
+            for (token, error) in done {
+                let expected = (fails && token == second).then_some(Kind::Io);
+                assert_eq!(error, expected, "{token} of {first} and {second}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_failed_write_fails_alone() {
     for (struck, failing) in TOKENS.into_iter().enumerate() {

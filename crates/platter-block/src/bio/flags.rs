@@ -46,6 +46,8 @@ impl Flags {
     pub(crate) const LAST: Flags = Flags(1 << 11);
     /// A step of a barrier that is sent as an ordered tag.
     pub(crate) const TAGGED: Flags = Flags(1 << 12);
+    /// The device had it when the last ordered tag was sent, so that tag does not hold back a retry of it.
+    pub(crate) const BEFORE_TAG: Flags = Flags(1 << 13);
 
     /// Whether all flags of `other` are set.
     #[inline]
@@ -82,7 +84,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 13] = [
+        const NAMES: [&str; 14] = [
             "sync",
             "fua",
             "preflush",
@@ -96,6 +98,7 @@ impl fmt::Debug for Flags {
             "atomic",
             "last",
             "tagged",
+            "before-tag",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

@@ -96,6 +96,14 @@ fn runs_over_shards_that_were_wrong_find_nothing() {
     }
 }
 
+/// A read from before a barrier that is an ordered tag was tried again behind it, aborted there because of another failure, and
+/// then carried out after the barrier.
+#[test]
+fn a_run_with_ordered_tags_that_was_wrong_finds_nothing() {
+    let report = soak(&Options { seed: 3_010_965, runs: 1, ..Options::default() });
+    assert_eq!((report.found, report.runs), (Vec::new(), 1));
+}
+
 /// Shrinking keeps the kind of a finding, and the smaller plan still leads to it.
 #[test]
 fn findings_are_made_small() {

@@ -96,6 +96,7 @@ impl SchedQueue {
         let Some(bio) = self.order.barrier.take() else { return };
         let steps = self.barrier_steps(&bio);
         self.counters.barriers_tagged.add(1);
+        self.mark_sent();
         // One child more, so that the barrier is not complete before all are counted.
         let at = self.families.insert(Parent::new(bio, 1, Role::Tagged));
         self.order.tag = Some(Tag { at, broken: false, redo: false });
@@ -116,6 +117,15 @@ impl SchedQueue {
         self.child_done(now, at, Ok(()));
         self.attention = true;
         self.let_in(now);
+    }
+
+    /// Marks everything that was submitted before the ordered tag, which is all that the driver has. A retry of it gets to
+    /// the device behind the tag, and may be aborted there as if it belonged there.
+    fn mark_sent(&mut self) {
+        let started: Vec<u32> = self.table.in_state(State::Started).collect();
+        for index in started {
+            self.table.for_each_bio_mut(index, |bio| bio.add_flags(Flags::BEFORE_TAG));
+        }
     }
 
     /// Whether a bio must not follow the ordered tag that is on its way, because it has several steps.
@@ -215,13 +225,14 @@ impl SchedQueue {
         None
     }
 
-    /// Holds a bio back that the device has aborted behind the barrier. Returns any other.
+    /// Holds a bio back that the device has aborted behind the barrier. Returns any other: one that was submitted before
+    /// the barrier is retried before the barrier is carried out again.
     pub(super) fn hold_aborted(&mut self, bio: Bio, result: i64) -> Option<Bio> {
         let redone = self.order.by_drain && self.order.barrier.is_some();
         let has_followers = self.order.tag.is_some() || redone || self.order.settling;
         let is_behind = result == Completion::ABORTED
             && has_followers
-            && !bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
+            && !bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::BEFORE_TAG);
         if !is_behind {
             return Some(bio);
         }
