@@ -89,6 +89,15 @@ impl Order {
         self.live.insert((self.last, token));
         self.last
     }
+
+    /// Takes out the commands that must follow one of this order. A simple one holds back others only if an ordered one is
+    /// between: that may be gone, for example aborted, and what came after that runs beside the simple one.
+    fn take_behind(&mut self, order: u64) -> BTreeSet<(u64, Token)> {
+        let first = Token { channel: 0, slot: 0 };
+        let mut behind = self.live.range((order + 1, first)..).map(|(at, _)| *at);
+        let begin = behind.find(|at| order % 2 == 1 || at % 2 == 1);
+        begin.map_or_else(BTreeSet::new, |begin| self.live.split_off(&(begin, first)))
+    }
 }
 
 struct Port {
@@ -383,8 +392,7 @@ fn end_behind(state: &mut State, nexus: Nexus, order: u64) {
     if defect::is_on(Defect::ScsiOrderIgnored) {
         return;
     }
-    let last = Token { channel: u32::MAX, slot: u32::MAX };
-    for (_, token) in port.order.live.split_off(&(order, last)) {
+    for (_, token) in port.order.take_behind(order) {
         state.target.manage(nexus, Function::AbortTask(token.number()), u64::MAX);
         port.ended_behind += 1;
         port.post(token, Note::Behind(token.slot));

@@ -1,16 +1,19 @@
 //! Ordered tags, and two ports at one target.
 
 use crate::{fact, number, port, ram, simulated};
-use platter_block::bio::{Bio, Flags};
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::Kind;
 use platter_block::queue::{Ordered, Settings};
+use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_scsi::disk::{FaultPlan, Options, ScsiTarget};
 use platter_sim::World;
+use platter_sim::fault::{Blow, Strike};
 
-fn tagged(target: &ScsiTarget, faults: FaultPlan) -> Device {
-    let disk = target.port(Options::default().with_faults(faults)).unwrap();
+fn tagged(target: &ScsiTarget, options: Options) -> Device {
+    let disk = target.port(options).unwrap();
     let queue = Settings { ordered: Ordered::Tag, ..Settings::default() };
     let noop = platter_block::elevator::Noop::default();
     Device::from_disk(disk, DiskSettings::default().with_queue(queue), Some(Box::new(noop))).unwrap()
@@ -34,7 +37,7 @@ fn barriers_are_ordered_tags_and_survive_failures() {
     ];
     for (number_of_plan, plan) in plans.into_iter().enumerate() {
         let (_, below) = simulated(&World::new(3), 50);
-        let device = tagged(&ScsiTarget::new(below), plan);
+        let device = tagged(&ScsiTarget::new(below), Options::default().with_faults(plan));
         assert!(fact(&device, "barriers").starts_with("tag"));
         let mut channel = device.channel(64).unwrap();
         for round in 0..40u8 {
@@ -68,6 +71,34 @@ fn a_port_that_loses_commands_takes_no_ordered_tags() {
     let disk = target.port(options).unwrap();
     let queue = Settings { ordered: Ordered::Tag, ..Settings::default() };
     assert!(Device::from_disk(disk, DiskSettings::default().with_queue(queue), None).is_err());
+}
+
+/// A read that was aborted, and that the device still has, ends while the device carries out a barrier that the queue has begun again
+/// meanwhile. No ordered command is between the two then, so the barrier is not reported as ended without effect.
+#[test]
+fn what_the_device_carries_out_is_not_ended_behind_another() {
+    let world = World::new(3);
+    let (disk, below) = simulated(&world, 50);
+    let device =
+        tagged(&ScsiTarget::new(below), Options::default().with_command_timeout(Span::from_secs(10)));
+    let mut channel = device.channel(64).unwrap();
+    let mut read = Bio::read(65536, vec![0; 512]).unwrap();
+    read.set_deadline(Some(Time(0) + Span::from_secs(12)));
+    disk.strike(Strike { op: Some(Op::Read), blow: Blow::Spike(Span::from_secs(15)) });
+    disk.strike(Strike { op: Some(Op::Write), blow: Blow::Spike(Span::from_secs(9)) });
+    let mut barrier = Bio::write(0, vec![1; 512]).unwrap();
+    barrier.add_flags(Flags::HARD_BARRIER);
+    channel.submit(read).unwrap();
+    channel.submit(barrier).unwrap();
+    let status: Vec<_> = drain(&mut channel, 2).iter().map(Bio::status).collect();
+    assert!(status[0].is_err_and(|fault| fault.kind == Kind::TimedOut) && status[1].is_ok(), "{status:?}");
+    assert_eq!(device.counters().barriers_redone, 1);
+    device.write_at(&[2; 512], 0).unwrap();
+    world.clock().advance_to(Time(0) + Span::from_secs(60));
+    disk.settle();
+    let mut data = [0; 512];
+    device.read_at(&mut data, 0).unwrap();
+    assert!(data == [2; 512], "the first write of the barrier has landed over a later one");
 }
 
 /// A reset by one adapter ends the commands of the other, which sends them again.
