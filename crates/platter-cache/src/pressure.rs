@@ -1,7 +1,8 @@
 //! Memory pressure: caches with a least size give memory back while tasks stall on memory, and take it again afterwards.
 //!
 //! The kernel tells of stalls by PSI (`Documentation/accounting/psi.rst`, Linux 4.20): a file for the machine and one for each
-//! cgroup of version 2, which a thread polls. One thread of the process does it for all caches, and ends when there are none.
+//! cgroup of version 2, which a thread polls. Where the process may only read the file, the thread reads the time stalled every 2 s
+//! instead. One thread of the process does it for all caches, and ends when there are none.
 
 use super::shared::Shared;
 use crate::sync::{Mutex, lock};
@@ -11,12 +12,19 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// Tasks have stalled on memory for 100 ms within 2 s. Programs without privileges may ask for windows of 2 s only (6.6).
 const TRIGGER: &str = "some 100000 2000000";
 
+/// The same for a process that reads the file.
+const STALLED: u64 = 100_000;
+const INTERVAL: Duration = Duration::from_secs(2);
+
 /// So long without an event a cache takes memory again.
 const CALM: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+/// The same in readings.
+const CALM_READINGS: u32 = 5;
 
 /// The pressure of the whole machine.
 const MACHINE: &str = "/proc/pressure/memory";
@@ -49,9 +57,9 @@ pub(super) fn watch(shared: &Arc<Shared>) -> Result<Watched, String> {
     let entry = Arc::new(Mutex::new(Some(Arc::downgrade(shared))));
     let mut watch = lock(&WATCH);
     if !watch.runs {
-        let file = open(&source())?;
+        let file = open_any()?;
         let builder = std::thread::Builder::new().name("platter-pressure".to_string());
-        builder.spawn(move || run(&file)).map_err(|error| format!("no thread to watch it: {error}"))?;
+        builder.spawn(move || run(file)).map_err(|error| format!("no thread to watch it: {error}"))?;
         watch.runs = true;
     }
     watch.entries.push(Arc::clone(&entry));
@@ -75,30 +83,121 @@ fn cgroup_file(mounts: &str, cgroups: &str) -> Option<PathBuf> {
     Some(Path::new(mount).join(group.trim_start_matches('/')).join("memory.pressure"))
 }
 
-/// Opens the file and asks for events.
-fn open(path: &Path) -> Result<File, String> {
-    let wrong = |error| format!("the kernel does not report memory pressure ({}: {error})", path.display());
-    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(wrong)?;
-    // With its final zero, as the kernel's documentation asks for.
-    file.write_all(format!("{TRIGGER}\0").as_bytes()).map_err(wrong)?;
-    Ok(file)
+/// How the thread learns of pressure.
+enum Pressure {
+    /// The kernel tells when tasks have stalled.
+    Events(File),
+    /// The time stalled is read.
+    Readings(Readings),
 }
 
-fn run(file: &File) {
+/// Opens the file of the cgroup, or else that of the machine.
+fn open_any() -> Result<Pressure, String> {
+    let source = source();
+    open(&source)
+        .or_else(|error| if source == Path::new(MACHINE) { Err(error) } else { open(Path::new(MACHINE)) })
+}
+
+/// Opens a file and asks for events if that is allowed.
+fn open(path: &Path) -> Result<Pressure, String> {
+    let events = || {
+        let mut file = OpenOptions::new().read(true).write(true).open(path)?;
+        // With its final zero, as the kernel's documentation asks for.
+        file.write_all(format!("{TRIGGER}\0").as_bytes())?;
+        Ok::<File, std::io::Error>(file)
+    };
+    match events() {
+        Ok(file) => Ok(Pressure::Events(file)),
+        Err(error) => match Readings::open(path) {
+            Some(readings) => Ok(Pressure::Readings(readings)),
+            None => Err(format!("the kernel does not report memory pressure ({}: {error})", path.display())),
+        },
+    }
+}
+
+impl Pressure {
+    /// Waits for pressure, or until there has been none for a while. Returns whether there was, or `None` if there is nothing to
+    /// learn it from any more.
+    fn wait(&mut self) -> Option<bool> {
+        loop {
+            let found = match self {
+                Pressure::Events(file) => wait_for_event(file),
+                Pressure::Readings(readings) => readings.wait(),
+            };
+            match found {
+                Some(is_under) => return Some(is_under),
+                // The cgroup is gone: the process is in another one.
+                None => *self = open_any().ok()?,
+            }
+        }
+    }
+}
+
+/// Waits for an event. Returns whether there was one, or `None` if the file is gone.
+fn wait_for_event(file: &File) -> Option<bool> {
     loop {
         let mut files = [PollFd::new(file, PollFlags::PRI)];
-        let is_under = match poll(&mut files, Some(&CALM)) {
-            Ok(0) => false,
-            // The cgroup is gone.
-            Ok(_) if files[0].revents().contains(PollFlags::ERR) => return end(),
-            Ok(_) => true,
-            Err(Errno::INTR) => continue,
-            Err(_) => return end(),
-        };
+        match poll(&mut files, Some(&CALM)) {
+            Ok(0) => return Some(false),
+            Ok(_) => return (!files[0].revents().contains(PollFlags::ERR)).then_some(true),
+            Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+/// The time for which tasks have stalled, read from a file.
+struct Readings {
+    path: PathBuf,
+    /// The last one, in microseconds.
+    last: u64,
+    /// Readings since one that said that tasks stall.
+    calm: u32,
+}
+
+impl Readings {
+    fn open(path: &Path) -> Option<Readings> {
+        let last = stalled(&std::fs::read_to_string(path).ok()?)?;
+        Some(Readings { path: path.to_path_buf(), last, calm: 0 })
+    }
+
+    /// As [`wait_for_event`].
+    fn wait(&mut self) -> Option<bool> {
+        loop {
+            std::thread::sleep(INTERVAL);
+            if let Some(is_under) = self.read()? {
+                return Some(is_under);
+            }
+        }
+    }
+
+    /// Reads the file. Returns whether tasks stall if that is so now, or has not been so for a while; `None` outside if the file
+    /// is gone.
+    fn read(&mut self) -> Option<Option<bool>> {
+        let now = stalled(&std::fs::read_to_string(&self.path).ok()?)?;
+        let is_under = now.saturating_sub(std::mem::replace(&mut self.last, now)) >= STALLED;
+        self.calm = if is_under { 0 } else { self.calm + 1 };
+        let is_calm = self.calm == CALM_READINGS;
+        if is_calm {
+            self.calm = 0;
+        }
+        Some((is_under || is_calm).then_some(is_under))
+    }
+}
+
+/// The microseconds for which some tasks have stalled, in the text of such a file.
+fn stalled(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with("some "))?;
+    line.split(' ').find_map(|word| word.strip_prefix("total="))?.parse().ok()
+}
+
+fn run(mut pressure: Pressure) {
+    while let Some(is_under) = pressure.wait() {
         if !tell(is_under) {
             return;
         }
     }
+    end();
 }
 
 /// Forgets all caches, which keep their sizes.
@@ -140,8 +239,29 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_may_only_be_read_says_when_tasks_stall() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("memory.pressure");
+        let says = |total: u64| {
+            let text =
+                format!("some avg10=0.00 avg60=0.00 avg300=0.00 total={total}\nfull avg10=0.00 total=0\n");
+            std::fs::write(&path, text).unwrap();
+        };
+        says(7);
+        let mut readings = Readings::open(&path).unwrap();
+        says(7 + STALLED - 1);
+        assert_eq!(readings.read(), Some(None));
+        says(7 + 2 * STALLED);
+        assert_eq!(readings.read(), Some(Some(true)));
+        (1..CALM_READINGS).for_each(|_| assert_eq!(readings.read(), Some(None)));
+        assert_eq!(readings.read(), Some(Some(false)));
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(readings.read(), None);
+    }
+
+    #[test]
     fn a_kernel_without_pressure_is_named() {
-        let error = open(Path::new("/nowhere/memory.pressure")).unwrap_err();
+        let error = open(Path::new("/nowhere/memory.pressure")).err().unwrap();
         assert!(error.contains("/nowhere/memory.pressure"), "{error}");
     }
 }
