@@ -55,8 +55,14 @@ impl HandleReadahead {
 /// A policy, and what its calls have planned.
 pub(super) struct PolicyState {
     pub(super) policy: Box<dyn Readahead>,
-    /// Pages that calls are about to have read.
-    planned: Vec<Range<u64>>,
+    planned: Vec<Planned>,
+}
+
+/// Pages that a call is about to have read.
+struct Planned {
+    range: Range<u64>,
+    /// Not only pages of the call itself.
+    is_ahead: bool,
 }
 
 /// What a call asks the policy.
@@ -116,7 +122,8 @@ impl Plan {
         let fate = policy.fate();
         let mut state = policy.lock();
         let PolicyState { policy, planned } = &mut *state;
-        let mut outline = Outline { shared, fate, planned, windows: &mut self.windows };
+        let demand = call.access.first..call.access.end();
+        let mut outline = Outline { shared, fate, demand, planned, windows: &mut self.windows };
         match question {
             Question::Missing(page) => {
                 if !outline.is_planned(page) {
@@ -174,9 +181,9 @@ fn pages_of(window: &Window) -> Range<u64> {
     window.first..window.first.saturating_add(u64::from(window.count))
 }
 
-fn remove(planned: &mut Vec<Range<u64>>, window: &Window) {
+fn remove(planned: &mut Vec<Planned>, window: &Window) {
     let range = pages_of(window);
-    if let Some(at) = planned.iter().position(|planned| *planned == range) {
+    if let Some(at) = planned.iter().position(|planned| planned.range == range) {
         planned.swap_remove(at);
     }
 }
@@ -185,13 +192,15 @@ fn remove(planned: &mut Vec<Range<u64>>, window: &Window) {
 struct Outline<'a> {
     shared: &'a Shared,
     fate: Fate,
-    planned: &'a mut Vec<Range<u64>>,
+    /// The pages of the call.
+    demand: Range<u64>,
+    planned: &'a mut Vec<Planned>,
     windows: &'a mut Vec<Window>,
 }
 
 impl Outline<'_> {
     fn is_planned(&self, page: u64) -> bool {
-        self.planned.iter().any(|planned| planned.contains(&page))
+        self.planned.iter().any(|planned| planned.range.contains(&page))
     }
 }
 
@@ -205,7 +214,8 @@ impl Pages for Outline<'_> {
     }
 
     fn is_congested(&self) -> bool {
-        self.planned.len() >= self.shared.ahead_left.load(Ordering::Relaxed) as usize
+        let left = self.shared.ahead_left.load(Ordering::Relaxed) as usize;
+        self.planned.iter().filter(|planned| planned.is_ahead).count() >= left
     }
 
     fn cached_before(&self, page: u64, most: u32) -> u32 {
@@ -226,7 +236,8 @@ impl Pages for Outline<'_> {
         let range = pages_of(&window);
         let count = (range.start..range.end.min(self.end())).filter(|&page| !self.is_cached(page)).count();
         if count > 0 {
-            self.planned.push(range);
+            let is_ahead = range.start < self.demand.start || range.end > self.demand.end;
+            self.planned.push(Planned { range, is_ahead });
             self.windows.push(window);
         }
         count as u32
