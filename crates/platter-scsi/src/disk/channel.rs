@@ -373,6 +373,7 @@ impl Channel {
 
     /// Ends a command because one that it must follow has failed.
     pub(super) fn break_off(&mut self, index: u32) {
+        debug_assert!(!matches!(self.slots[index as usize].state, State::Runs(_)), "it has no effect");
         self.broken_order = true;
         self.complete(index, Completion::ABORTED);
     }
