@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass, queue_fault};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_without_retries, may_pass, queue_fault};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::Marks;
 use crate::time::Time;
@@ -86,7 +86,8 @@ impl DirectQueue {
                 Some(unsupported) => bio = unsupported,
             }
         }
-        self.fail(now, bio, fault_of(result));
+        let fault = fault_without_retries(&bio, result);
+        self.fail(now, bio, fault);
     }
 
     /// Completes a request of several bios.
@@ -121,7 +122,7 @@ impl DirectQueue {
                 continue;
             }
             if result < 0 && bio.flags().contains(Flags::LAST) {
-                bio.fail(fault_of(result));
+                bio.fail(fault_without_retries(&bio, result));
             }
             self.retry(now, bio);
         }
