@@ -2,6 +2,7 @@
 
 use crate::rig::{self, small};
 use platter_block::backend::Backend;
+use platter_block::bio::Bio;
 use platter_block::hint::{Hint, ReadaheadCounters};
 use platter_cache::Settings;
 use platter_cache::readahead::{self, Call, Fate, Pages, Readahead, ReadaheadType};
@@ -100,6 +101,19 @@ fn the_lock_is_free_while_a_policy_is_asked() {
         handle.read_at(&mut data, 100 * PAGE).unwrap();
         assert_eq!((asked(), FREE.load(Ordering::SeqCst)), (3, 3), "shards={shards}");
         assert_eq!(*FATE.lock().unwrap(), Fate { read: 6, used: 6, unused: 0 });
+        // Calls that miss the same page before the first has it read.
+        let mut channel = device.channel(8).unwrap();
+        for (page, calls) in [(200, 1), (300, 5)] {
+            let before = asked();
+            for _ in 0..calls {
+                assert!(channel.submit(Bio::read(page * PAGE, vec![0u8; PAGE as usize]).unwrap()).is_ok());
+            }
+            let mut done = Vec::new();
+            while done.len() < calls {
+                channel.wait(&mut done, None);
+            }
+            assert_eq!(asked() - before, 1, "shards={shards}: {calls} calls");
+        }
         *CACHE.lock().unwrap() = None;
     }
 }
