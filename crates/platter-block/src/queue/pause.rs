@@ -63,15 +63,6 @@ pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
         && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))
 }
 
-/// The fault of a bio whose request failed with `result` and is not retried. The device has not carried it out if the result may
-/// pass: it is as if the bio had been cancelled before it started.
-pub(super) fn fault_without_retries(bio: &Bio, result: i64) -> Fault {
-    match result.unsigned_abs() {
-        EINTR | EAGAIN | ENOMEM if bio.flags().contains(Flags::LAST) => queue_fault(Kind::Cancelled),
-        _ => fault_of(result),
-    }
-}
-
 /// A bio that waits for its retry.
 struct Paused {
     at: Time,

@@ -191,7 +191,7 @@ fn a_bio_with_a_last_attempt_gets_no_other() {
                 rig.disk().finish_with(0, result);
                 rig.run();
                 let kind = match result {
-                    -125 | -4 => Kind::Cancelled,
+                    -125 => Kind::Cancelled,
                     512 => Kind::Short,
                     _ => Kind::Io,
                 };

@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_without_retries, may_pass, queue_fault};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass, queue_fault};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::Marks;
 use crate::time::Time;
@@ -86,8 +86,7 @@ impl DirectQueue {
                 Some(unsupported) => bio = unsupported,
             }
         }
-        let fault = fault_without_retries(&bio, result);
-        self.fail(now, bio, fault);
+        self.fail(now, bio, fault_of(result));
     }
 
     /// Completes a request of several bios.
@@ -122,7 +121,7 @@ impl DirectQueue {
                 continue;
             }
             if result < 0 && bio.flags().contains(Flags::LAST) {
-                bio.fail(fault_without_retries(&bio, result));
+                bio.fail(fault_of(result));
             }
             self.retry(now, bio);
         }

@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_without_retries, may_pass};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::{Marks, State};
 use crate::time::Time;
@@ -105,7 +105,7 @@ impl SchedQueue {
                         Some(unsupported) => bio = unsupported,
                     }
                 }
-                bio.fail(fault_without_retries(&bio, result));
+                bio.fail(fault_of(result));
                 self.finish(now, bio);
             }
             Ok(bytes) if bytes > bio.len() => {
@@ -157,7 +157,7 @@ impl SchedQueue {
                 self.finish(now, bio);
             } else {
                 if result < 0 && bio.flags().contains(Flags::LAST) {
-                    bio.fail(fault_without_retries(&bio, result));
+                    bio.fail(fault_of(result));
                 }
                 match self.hold_aborted(bio, result) {
                     None => {}

@@ -204,6 +204,8 @@ impl Run<'_> {
         let passing = TRANSIENT.contains(&i32::from(fault.errno));
         let excused = match fault.kind {
             _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
+            // Nor is what the disk has behind a barrier sent as an ordered tag that failed by its deadline.
+            _ if passing && fault.stage == Stage::Disk && self.may_barrier_have_failed(token, live) => true,
             Kind::Gone if self.may_be_gone(live) => {
                 self.cover.gone += 1;
                 true
