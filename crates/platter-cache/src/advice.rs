@@ -1,6 +1,6 @@
 //! What handles tell a cache, or one of its shards: that they are opened and closed, and how a program will read.
 
-use super::handles::Policy;
+use super::policy::Policy;
 use super::shared::Shared;
 use crate::readahead::Hint;
 use platter_block::fault::Fault;

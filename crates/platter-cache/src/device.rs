@@ -3,10 +3,11 @@
 use super::ahead::Prefault;
 use super::answers;
 use super::engine::Engine;
-use super::handles::{Handles, Policies, Policy};
+use super::handles::Handles;
 use super::lane::Tasks;
 use super::pages::PageTable;
 use super::placement::ShardPlace;
+use super::policy::{Policies, Policy};
 use super::pressure::{self, Watched};
 use super::shared::Shared;
 use super::task::Own;

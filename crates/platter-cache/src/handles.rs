@@ -1,15 +1,14 @@
 //! The state of each open handle of a cache: its readahead, its counters, and which errors it has reported.
 
 use super::engine::Engine;
-use super::plan::HandleReadahead;
+use super::policy::{Manners, Policy};
 use super::task::Wait;
-use crate::readahead::{Call, ReadaheadType, Settings};
+use crate::readahead::Call;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::time::{Span, Time};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 /// How long a read call that could continue keeps its handle from other calls. If a program runs its lane
 /// less often than that, its calls overlap and the policy becomes less exact. Without a limit, a lane that is
@@ -24,45 +23,6 @@ struct Sole {
     wait: Wait,
     /// When it was first found that the call could continue.
     since: Option<Time>,
-}
-
-/// The readahead of a handle, which all shards of a cache share. No other lock is taken under its own. A policy that follows
-/// every page, or takes one call at a time, is called under the lock of a shard; the others are not.
-pub(super) type Policy = Arc<HandleReadahead>;
-
-/// How a policy is to be called.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Manners {
-    pub(super) every_page: bool,
-    pub(super) exclusive: bool,
-    /// Of the end of each call, too.
-    pub(super) ends: bool,
-}
-
-impl Manners {
-    pub(super) fn of(policy: &Policy) -> Manners {
-        let policy = &policy.lock().policy;
-        Manners { every_page: policy.every_page(), exclusive: policy.exclusive(), ends: policy.ends() }
-    }
-
-    /// Whether the policy is called without the lock of a shard.
-    pub(super) fn are_free(self) -> bool {
-        !self.every_page && !self.exclusive
-    }
-}
-
-/// How the policies of a cache are made.
-#[derive(Clone)]
-pub(super) struct Policies {
-    pub(super) row: &'static ReadaheadType,
-    pub(super) settings: Settings,
-}
-
-impl Policies {
-    /// The readahead of a new handle.
-    pub(super) fn make(&self) -> Policy {
-        Arc::new(HandleReadahead::new((self.row.make)(&self.settings)))
-    }
 }
 
 /// The state of a handle.
@@ -347,7 +307,8 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readahead::TABLE;
+    use crate::policy::Policies;
+    use crate::readahead::{Settings, TABLE};
 
     #[test]
     fn handles_beyond_the_last_place_share_one_until_a_place_is_free() {

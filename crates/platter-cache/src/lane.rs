@@ -3,10 +3,10 @@
 use super::Shared;
 use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
-use super::handles::Policy;
 use super::ios::Ios;
 use super::late::Late;
-use super::plan::Question;
+use super::plan::{Outlook, Question};
+use super::policy::Policy;
 use super::populate;
 use super::task::{Own, Spare, Task, Wait};
 use crate::readahead::PAGE;

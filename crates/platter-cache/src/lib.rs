@@ -46,6 +46,7 @@ mod pages;
 mod placement;
 mod places;
 mod plan;
+mod policy;
 mod populate;
 mod pressure;
 mod ranges;

@@ -4,65 +4,21 @@
 //! A page is looked up without the lock, and may come or go before the turn. Two calls may miss the same page before either
 //! has it read, so windows on their way count as cached: the policy is asked once.
 
-use super::handles::Policy;
-use super::shared::Shared;
-use crate::readahead::{Call, Fate, PAGE, Pages, Readahead, Window};
-use crate::sync::{AtomicU64, Mutex, lock};
-use std::ops::{DerefMut, Range};
+use super::policy::{Planned, Policy, PolicyState};
+use crate::readahead::{Call, Fate, Pages, Window};
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-/// The readahead of a handle.
-pub(super) struct HandleReadahead {
-    state: Mutex<PolicyState>,
-    read: AtomicU64,
-    used: AtomicU64,
-    unused: AtomicU64,
-}
+/// What can be known of a cache without its lock; all of it may just change.
+pub(super) trait Outlook {
+    /// Whether a page is cached or being read.
+    fn has(&self, page: u64) -> bool;
 
-impl HandleReadahead {
-    pub(super) fn new(policy: Box<dyn Readahead>) -> HandleReadahead {
-        let state = Mutex::new(PolicyState { policy, planned: Vec::new() });
-        let zero = || AtomicU64::new(0);
-        HandleReadahead { state, read: zero(), used: zero(), unused: zero() }
-    }
+    /// Number of pages of the device.
+    fn end(&self) -> u64;
 
-    pub(super) fn lock(&self) -> impl DerefMut<Target = PolicyState> {
-        lock(&self.state)
-    }
-
-    /// Counts pages that are read ahead.
-    pub(super) fn count_read(&self, pages: u32) {
-        self.read.fetch_add(pages.into(), Ordering::Relaxed);
-    }
-
-    /// Counts a page that was read ahead and is used.
-    pub(super) fn count_used(&self) {
-        self.used.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a page that was read ahead and is evicted.
-    pub(super) fn count_unused(&self) {
-        self.unused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn fate(&self) -> Fate {
-        let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Fate { read: get(&self.read), used: get(&self.used), unused: get(&self.unused) }
-    }
-}
-
-/// A policy, and what its calls have planned.
-pub(super) struct PolicyState {
-    pub(super) policy: Box<dyn Readahead>,
-    planned: Vec<Planned>,
-}
-
-/// Pages that a call is about to have read.
-struct Planned {
-    range: Range<u64>,
-    /// Not only pages of the call itself.
-    is_ahead: bool,
+    /// I/Os of readahead that may begin before there are too many.
+    fn ahead_left(&self) -> u32;
 }
 
 /// What a call asks the policy.
@@ -117,13 +73,13 @@ impl Plan {
     }
 
     /// Asks the policy what was noted; to be called without the lock. Returns whether a turn is needed.
-    pub(super) fn ask(&mut self, shared: &Shared, call: &mut Call) -> bool {
+    pub(super) fn ask(&mut self, cache: &dyn Outlook, call: &mut Call) -> bool {
         let (Some(question), Some(policy)) = (self.question.take(), &self.policy) else { return false };
         let fate = policy.fate();
         let mut state = policy.lock();
         let PolicyState { policy, planned } = &mut *state;
         let demand = call.access.first..call.access.end();
-        let mut outline = Outline { shared, fate, demand, planned, windows: &mut self.windows };
+        let mut outline = Outline { cache, fate, demand, planned, windows: &mut self.windows };
         match question {
             Question::Missing(page) => {
                 if !outline.is_planned(page) {
@@ -190,7 +146,7 @@ fn remove(planned: &mut Vec<Planned>, window: &Window) {
 
 /// The cache as a policy sees it without the lock.
 struct Outline<'a> {
-    shared: &'a Shared,
+    cache: &'a dyn Outlook,
     fate: Fate,
     /// The pages of the call.
     demand: Range<u64>,
@@ -206,15 +162,15 @@ impl Outline<'_> {
 
 impl Pages for Outline<'_> {
     fn is_cached(&self, page: u64) -> bool {
-        self.shared.has(page) || self.is_planned(page)
+        self.cache.has(page) || self.is_planned(page)
     }
 
     fn end(&self) -> u64 {
-        self.shared.geometry.size.div_ceil(PAGE)
+        self.cache.end()
     }
 
     fn is_congested(&self) -> bool {
-        let left = self.shared.ahead_left.load(Ordering::Relaxed) as usize;
+        let left = self.cache.ahead_left() as usize;
         self.planned.iter().filter(|planned| planned.is_ahead).count() >= left
     }
 

@@ -5,8 +5,8 @@
 
 use super::Settings;
 use super::device::{self, Cache};
-use super::handles::{Manners, Policies};
 use super::placement::{Peer, Placement, ShardPlace};
+use super::policy::{Manners, Policies};
 use super::resident::InShards;
 use super::shared::Shared;
 use super::status::Figures;

@@ -2,10 +2,11 @@
 
 use super::engine::{Engine, PeerRead};
 use super::frames::Frames;
-use super::handles::{Manners, Policies};
 use super::inbox::Inbox;
 use super::late::Late;
 use super::placement::ShardPlace;
+use super::plan::Outlook;
+use super::policy::{Manners, Policies};
 use super::task::{Own, Spare, Task};
 use super::tuning::Tuning;
 use crate::readahead::PAGE;
@@ -166,15 +167,24 @@ impl Shared {
     }
 }
 
-impl Shared {
-    /// Whether a page of any shard is cached or being read, which may just change.
-    pub(super) fn has(&self, page: u64) -> bool {
+impl Outlook for Shared {
+    fn has(&self, page: u64) -> bool {
         match &self.place {
             None => self.frames.has(page),
             Some(place) => place.placement.is_cached(place.placement.shard_of(page), page),
         }
     }
 
+    fn end(&self) -> u64 {
+        self.geometry.size.div_ceil(PAGE)
+    }
+
+    fn ahead_left(&self) -> u32 {
+        self.ahead_left.load(Ordering::Relaxed)
+    }
+}
+
+impl Shared {
     /// Has other shards read the pages that were noted. The caller has no lock.
     pub(super) fn send_peer_reads(&self, peer_reads: &mut Vec<PeerRead>) {
         for read in peer_reads.drain(..) {

@@ -204,8 +204,6 @@ impl Run<'_> {
         let passing = TRANSIENT.contains(&i32::from(fault.errno));
         let excused = match fault.kind {
             _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
-            // Nor is what the disk has behind a barrier sent as an ordered tag that failed by its deadline.
-            _ if passing && fault.stage == Stage::Disk && self.may_barrier_have_failed(token, live) => true,
             Kind::Gone if self.may_be_gone(live) => {
                 self.cover.gone += 1;
                 true
@@ -228,6 +226,9 @@ impl Run<'_> {
             Kind::Corrupt => self.may_be_corrupt(live),
             _ => false,
         };
+        // What the disk has behind a barrier sent as an ordered tag is not retried if that fails by its deadline.
+        let excused =
+            excused || (passing && fault.stage == Stage::Disk && self.may_barrier_have_failed(token, live));
         if !excused {
             let (op, count, sector, flags) = (live.op, live.count, live.sector, live.flags);
             let what =
