@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(crate) type Finding = String;
 
 /// Turns without a completion after which the life is considered hung.
-const TURNS: u32 = 20_000;
+const TURNS: u32 = 200_000;
 
 /// The faults of a life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
