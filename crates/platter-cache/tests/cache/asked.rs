@@ -87,7 +87,8 @@ fn the_lock_is_free_while_a_policy_is_asked() {
         let settings = Settings { readahead: &CURIOUS, shards, extent: 4 * PAGE, ..small(768) };
         let device = rig::cached(Arc::clone(below.backend()), &settings);
         *CACHE.lock().unwrap() = Some(Arc::clone(device.backend()));
-        (FREE.store(0, Ordering::SeqCst), ASKED.store(0, Ordering::SeqCst));
+        FREE.store(0, Ordering::SeqCst);
+        ASKED.store(0, Ordering::SeqCst);
         let (mut data, handle) = (vec![0; PAGE as usize], device.handle());
         let asked = || ASKED.load(Ordering::SeqCst);
         handle.read_at(&mut data, 0).unwrap();
