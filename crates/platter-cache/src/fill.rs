@@ -28,16 +28,6 @@ impl Pages for View<'_> {
         self.engine.ahead_out() >= self.engine.congestion
     }
 
-    fn cached_before(&self, page: u64, most: u32) -> u32 {
-        let most = u64::from(most).min(page);
-        (1..=most).take_while(|back| self.is_cached(page - back)).count() as u32
-    }
-
-    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
-        let end = from.saturating_add(u64::from(most)).min(self.end());
-        (from..end).find(|&page| !self.is_cached(page))
-    }
-
     fn read(&mut self, window: Window) -> u32 {
         self.engine.read_window(self.ask, window) + self.engine.note_peer_reads(self.ask, window)
     }

@@ -174,16 +174,6 @@ impl Pages for Outline<'_> {
         self.planned.iter().filter(|planned| planned.is_ahead).count() >= left
     }
 
-    fn cached_before(&self, page: u64, most: u32) -> u32 {
-        let most = u64::from(most).min(page);
-        (1..=most).take_while(|back| self.is_cached(page - back)).count() as u32
-    }
-
-    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
-        let end = from.saturating_add(u64::from(most)).min(self.end());
-        (from..end).find(|&page| !self.is_cached(page))
-    }
-
     fn fate(&self) -> Fate {
         self.fate
     }

@@ -100,18 +100,23 @@ fn open_any() -> Result<Pressure, String> {
 
 /// Opens a file and asks for events if that is allowed.
 fn open(path: &Path) -> Result<Pressure, String> {
-    let events = || {
+    let ask = || {
         let mut file = OpenOptions::new().read(true).write(true).open(path)?;
         // With its final zero, as the kernel's documentation asks for.
         file.write_all(format!("{TRIGGER}\0").as_bytes())?;
-        Ok::<File, std::io::Error>(file)
+        Ok(file)
     };
-    match events() {
-        Ok(file) => Ok(Pressure::Events(file)),
-        Err(error) => match Readings::open(path) {
-            Some(readings) => Ok(Pressure::Readings(readings)),
-            None => Err(format!("the kernel does not report memory pressure ({}: {error})", path.display())),
-        },
+    choose(path, ask())
+}
+
+/// Events if the kernel has agreed to them, or else readings.
+fn choose(path: &Path, events: std::io::Result<File>) -> Result<Pressure, String> {
+    match (events, Readings::open(path)) {
+        (Ok(file), _) => Ok(Pressure::Events(file)),
+        (Err(_), Some(readings)) => Ok(Pressure::Readings(readings)),
+        (Err(error), None) => {
+            Err(format!("the kernel does not report memory pressure ({}: {error})", path.display()))
+        }
     }
 }
 
@@ -126,8 +131,12 @@ impl Pressure {
             };
             match found {
                 Some(is_under) => return Some(is_under),
-                // The cgroup is gone: the process is in another one.
-                None => *self = open_any().ok()?,
+                // The cgroup is gone: the process is in another one. The pause keeps a file that fails at once from
+                // taking a processor.
+                None => {
+                    std::thread::sleep(INTERVAL);
+                    *self = open_any().ok()?;
+                }
             }
         }
     }
@@ -248,7 +257,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
         };
         says(7);
-        let mut readings = Readings::open(&path).unwrap();
+        let refused = std::io::ErrorKind::PermissionDenied.into();
+        let Ok(Pressure::Readings(mut readings)) = choose(&path, Err(refused)) else { panic!("no readings") };
         says(7 + STALLED - 1);
         assert_eq!(readings.read(), Some(None));
         says(7 + 2 * STALLED);

@@ -11,7 +11,7 @@ use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::plan::Question;
 use super::policy::Manners;
 use super::task::{PageSteps, Piece, Step, Task, Wait};
-use crate::readahead::{PAGE, Readahead, Window};
+use crate::readahead::{PAGE, Pages, Readahead, Window};
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -111,8 +111,7 @@ impl Engine {
         let own = task.ask.own;
         task.ask.own &= !task.over;
         for window in task.plan.begin() {
-            self.read_window(&task.ask, window);
-            self.note_peer_reads(&task.ask, window);
+            View { engine: self, ask: &task.ask }.read(window);
         }
         task.ask.own = own;
     }

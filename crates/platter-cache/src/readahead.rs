@@ -132,10 +132,16 @@ pub trait Pages {
     fn is_congested(&self) -> bool;
 
     /// How many pages just before `page` are cached without a gap, counted up to `most`.
-    fn cached_before(&self, page: u64, most: u32) -> u32;
+    fn cached_before(&self, page: u64, most: u32) -> u32 {
+        let most = u64::from(most).min(page);
+        (1..=most).take_while(|back| self.is_cached(page - back)).count() as u32
+    }
 
     /// The first page that is not cached among the `most` pages from `from` on.
-    fn first_missing(&self, from: u64, most: u32) -> Option<u64>;
+    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
+        let end = from.saturating_add(u64::from(most)).min(self.end());
+        (from..end).find(|&page| !self.is_cached(page))
+    }
 
     /// What became of the pages that were read ahead for the handle so far; zeros where that is not known.
     fn fate(&self) -> Fate {

@@ -26,7 +26,8 @@ use std::sync::Arc;
 /// A description of an error that was found.
 pub(crate) type Finding = String;
 
-/// Turns without a completion after which the life is considered hung.
+/// Turns without a completion after which the life is considered hung. A stuck command comes back after up to 20 s, and each shard
+/// looks for dirty pages every `interval`, 1 ms at least.
 const TURNS: u32 = 200_000;
 
 /// The faults of a life.

@@ -17,8 +17,8 @@ struct Once {
     follows: bool,
 }
 
-/// Reads that count as the last ones. Of reads at random in a region of n of their size, one in n / 4 continues one of so many by
-/// chance, and one in n² / 16 does that twice.
+/// How many of the latest reads [`Seen::follows`] compares with. In a region that holds n reads a random one continues one of
+/// them by chance with probability 4 / n, and twice in a row with probability 16 / n².
 const LAST: usize = 4;
 
 /// An empty slot.
