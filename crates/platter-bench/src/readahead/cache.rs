@@ -154,15 +154,6 @@ impl Pages for Cache {
         in_flight * 8 > self.requests * 7
     }
 
-    fn cached_before(&self, page: u64, most: u32) -> u32 {
-        let before = (0..page).rev().take(most as usize);
-        before.take_while(|&page| self.is_cached(page)).count() as u32
-    }
-
-    fn first_missing(&self, from: u64, most: u32) -> Option<u64> {
-        (from..from.saturating_add(u64::from(most))).find(|&page| !self.is_cached(page))
-    }
-
     fn fate(&self) -> Fate {
         self.fates.get(&self.caller.0).copied().unwrap_or_default()
     }
