@@ -34,7 +34,11 @@ fn disk_of(world: &Arc<World>, elevator: &str, latency: Span) -> Arc<dyn Backend
 }
 
 fn over(row: &LayerType, world: &Arc<World>, elevator: &str) -> Device {
-    let members: Vec<_> = (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator)).collect();
+    over_disks(row, || disk(world, elevator))
+}
+
+fn over_disks(row: &LayerType, disk: impl Fn() -> Arc<dyn Backend>) -> Device {
+    let members: Vec<_> = (0..(*row.members.start()).max(1)).map(|_| disk()).collect();
     if row.name == "snapshot-merge" {
         // There must be a snapshot to merge.
         drop(
@@ -132,4 +136,22 @@ fn a_write_to_a_snapshot_ends_at_its_deadline_while_the_origin_is_read() {
     assert_eq!(first_bytes(), first);
     view.write_at(&[2; CHUNK + 512], 0).expect("the origin can be read");
     assert_eq!(first_bytes(), [2; 3]);
+}
+
+/// A device that is closed waits for its I/O, and for nothing after that, also if the disk answers at once.
+#[test]
+fn closing_takes_as_long_as_its_io() {
+    let elevators = platter_elevators::TABLE.iter().map(|row| row.name).chain(["none"]);
+    for (elevator, latency) in elevators.flat_map(|name| [(name, 0), (name, 50)]) {
+        for row in platter_cache::layers() {
+            let world = World::new(1);
+            let device = over_disks(row, || disk_of(&world, elevator, Span::from_micros(latency)));
+            device.write_at(&[7; 65536], 4096).expect("a write");
+            let before = world.clock().now();
+            drop(device);
+            let took = world.clock().now().since(before);
+            let what = format!("{} over {elevator}, {latency} us", row.name);
+            assert!(took < Span::from_secs(1), "{what}: closing took {} ns", took.0);
+        }
+    }
 }

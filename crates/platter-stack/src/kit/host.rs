@@ -147,8 +147,11 @@ pub trait Host: Send + Sync + 'static {
             engine.unplug(now);
             engine.run(now);
             if engine.has_progress() {
+                // What was waited for may have come in this turn, and nothing else may follow that would end a sleep.
                 since = now;
-            } else if now.since(since) >= patience {
+                continue;
+            }
+            if now.since(since) >= patience {
                 return false;
             }
             engine.wait(now, Some(patience));
