@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 fn run(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
@@ -31,12 +32,17 @@ fn check_keys(report: &Value) {
     assert_eq!(listed, found.map(String::as_str).collect());
 }
 
+/// The report of an experiment on one thread, made once for all tests.
+fn schedulers() -> &'static str {
+    static REPORT: OnceLock<String> = OnceLock::new();
+    REPORT.get_or_init(|| stdout(&["schedulers", "--json", "--scale", "64", "--threads", "1"]))
+}
+
 #[test]
 fn claims_are_complete_and_threads_change_nothing() {
-    let one = stdout(&["schedulers", "--json", "--scale", "64", "--threads", "1"]);
     let four = stdout(&["schedulers", "--json", "--scale", "64", "--threads", "4"]);
-    assert_eq!(one, four);
-    let report: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(schedulers(), four);
+    let report: Value = serde_json::from_str(&four).unwrap();
     check_keys(&report);
     let claims = report["claims"].as_array().unwrap();
     assert!(claims.len() > 40);
@@ -92,35 +98,19 @@ fn wrong_options_say_what_is_right() {
 /// What elevators do is shown with other parameters too, and then no figure counts as a prediction.
 #[test]
 fn other_parameters_change_the_figures() {
-    let figure = |more: &[&str]| {
-        let args = ["schedulers", "--json", "--scale", "64", "--threads", "2"];
-        let report: Value = serde_json::from_str(&stdout(&[&args[..], more].concat())).unwrap();
+    let figure = |report: &str| {
+        let report: Value = serde_json::from_str(report).unwrap();
         let claims = report["claims"].as_array().unwrap();
         let claim = claims.iter().find(|claim| claim["id"] == "readahead-8k-as").unwrap().clone();
         let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count();
         (claim["ours"].as_f64().unwrap(), predictions, report["totals"].as_array().unwrap().len())
     };
-    let (published, predictions, totals) = figure(&[]);
+    let (published, predictions, totals) = figure(schedulers());
     assert!(published < 2.0 && predictions > 30 && totals > 0, "{published}");
     // Without anticipation, readers with a small window are interrupted after each of their reads.
-    let (changed, predictions, totals) = figure(&["--elevator", "anticipatory(antic_expire=0)"]);
+    let args = ["schedulers", "--json", "--scale", "64", "--elevator", "anticipatory(antic_expire=0)"];
+    let (changed, predictions, totals) = figure(&stdout(&args));
     assert!(changed > 3.0 && (predictions, totals) == (0, 0), "{changed}");
-}
-
-/// The disks of 2004 with the readahead of the time: every claim has a figure or a reason, and the notes list
-/// the assumptions.
-#[test]
-fn readahead_has_its_claims() {
-    for (name, scale, least) in [("readahead", "4", 25), ("sysbench2004", "64", 35)] {
-        let report: Value = serde_json::from_str(&stdout(&[name, "--json", "--scale", scale])).unwrap();
-        check_keys(&report);
-        assert!(report["notes"].as_array().unwrap().iter().all(Value::is_string));
-        let claims = report["claims"].as_array().unwrap();
-        assert!(claims.len() >= least, "{name}: {}", claims.len());
-        for claim in claims {
-            assert!(claim["ours"].is_number() || claim["reason"].is_string(), "{claim:#}");
-        }
-    }
 }
 
 /// What the talk of 2004 says in words: which claims hold. Of the exact counts all do.
@@ -200,6 +190,12 @@ fn all_experiments_make_one_report() {
     let listed: BTreeSet<&str> = experiments.map(|row| row["experiment"].as_str().unwrap()).collect();
     let known: BTreeSet<&str> = platter_repro::TABLE.iter().map(|row| row.name).collect();
     assert_eq!((&of_claims, &listed), (&known, &known));
+    for (name, least) in [("readahead", 25), ("sysbench2004", 35)] {
+        assert!(claims.iter().filter(|claim| claim["experiment"] == name).count() >= least, "{name}");
+    }
+    for claim in claims {
+        assert!(claim["ours"].is_number() || claim["reason"].is_string(), "{claim:#}");
+    }
     let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count() as u64;
     let totals = report["totals"].as_array().unwrap().iter();
     assert_eq!(totals.map(|total| total["predictions"].as_u64().unwrap()).sum::<u64>(), predictions);

@@ -133,7 +133,7 @@ fn carry_out(plan: &Arc<Plan>, bug: Option<&'static Bug>, story: bool) -> Outcom
 
 /// Longest time in which a run may sleep or use a processor; milliseconds are usual. A hang in virtual time is detected much earlier; this limit
 /// detects a thread that deadlocks with itself.
-const WATCH: Duration = Duration::from_secs(30);
+const WATCH: Duration = Duration::from_secs(10);
 
 /// The kind of finding of a run that did not end. Its plan is not shrunk, because that would take hours.
 const HANG: &str = "hang";

@@ -119,6 +119,7 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
 mod tests {
     use super::*;
     use crate::Kind;
+    use std::sync::OnceLock;
     use std::sync::atomic::AtomicBool;
 
     fn report(threads: usize) -> Report {
@@ -127,9 +128,15 @@ mod tests {
         run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap()
     }
 
+    /// The report made on one thread, once for all tests.
+    fn one() -> &'static Report {
+        static REPORT: OnceLock<Report> = OnceLock::new();
+        REPORT.get_or_init(|| report(1))
+    }
+
     #[test]
     fn inputs_come_out_counts_are_exact_and_verdicts_are_known() {
-        let (one, two) = (report(1), report(2));
+        let (one, two) = (one(), report(2));
         assert_eq!(one.to_json().to_string(), two.to_json().to_string());
         for claim in &one.claims {
             let ratio = claim.ratio().unwrap();
@@ -159,7 +166,7 @@ mod tests {
     /// Times of this machine are only shown; the bios are counted.
     #[test]
     fn this_machine_is_measured_if_asked_for() {
-        assert!(report(1).claims.iter().all(|claim| claim.here.is_none()));
+        assert!(one().claims.iter().all(|claim| claim.here.is_none()));
         let options = Options { scale: 64, threads: 2, here: true, ..Options::default() };
         let never = AtomicBool::new(false);
         let report = run(&options, Hooks { cancel: &never, progress: &mut |_| () }).unwrap();

@@ -37,7 +37,7 @@ fn a_device_is_traced_and_brought_to_rest() {
 
 /// What only some machines can do, with the words by which a command that needs it is known.
 const NEEDS: [(&str, &str); 9] = [
-    ("create=", "the quick start, which tests/serve_page.rs runs as a whole"),
+    ("create=", "the quick start, which tests/serve/page.rs runs as a whole"),
     ("--tls-cert", "a certificate of the user's"),
     ("systemd", "a socket that a service manager passes on"),
     ("--ublk", "a driver of the kernel, and its rights"),

@@ -19,16 +19,22 @@ pub(crate) struct Kind {
     pub(crate) handle: Device,
     /// The block at [`BAD`] cannot be read.
     pub(crate) is_flawed: bool,
-    _file: Option<tempfile::NamedTempFile>,
+    file: Option<tempfile::NamedTempFile>,
 }
 
-pub(crate) fn elevators() -> Vec<&'static str> {
-    platter_disk::elevators::register_table(platter_elevators::TABLE);
-    ["none"].into_iter().chain(platter_elevators::TABLE.iter().map(|row| row.name)).collect()
+impl Kind {
+    /// Every elevator on disks in memory. Drivers of files have lanes of their own without one, and a lane that is shared with
+    /// one, whichever it is.
+    pub(crate) fn elevators(&self) -> Vec<&'static str> {
+        platter_disk::elevators::register_table(platter_elevators::TABLE);
+        let table = platter_elevators::TABLE.iter().map(|row| row.name);
+        let table = table.filter(|name| self.file.is_none() || *name == "deadline");
+        ["none"].into_iter().chain(table).collect()
+    }
 }
 
 pub(crate) fn all() -> Vec<Kind> {
-    let memory = |name: &str, handle, is_flawed| Kind { name: name.into(), handle, is_flawed, _file: None };
+    let memory = |name: &str, handle, is_flawed| Kind { name: name.into(), handle, is_flawed, file: None };
     let mut all = vec![
         memory("null", Device::null(SIZE).unwrap(), false),
         memory("ram", Device::ram(SIZE).unwrap(), false),
@@ -41,7 +47,7 @@ pub(crate) fn all() -> Vec<Kind> {
         options.file.driver = Choice::Only(driver);
         match Device::open(file.path(), options) {
             Ok(handle) => {
-                all.push(Kind { name: driver.to_string(), handle, is_flawed: false, _file: Some(file) });
+                all.push(Kind { name: driver.to_string(), handle, is_flawed: false, file: Some(file) });
             }
             Err(error) => eprintln!("skipped {driver}: {error}"),
         }

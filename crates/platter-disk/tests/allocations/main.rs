@@ -31,7 +31,7 @@ fn check(name: &str, mut round: impl FnMut()) {
 #[test]
 fn no_io_allocates_once_warm() {
     for device in devices::all() {
-        for elevator in devices::elevators() {
+        for elevator in device.elevators() {
             device.handle.set_elevator(elevator).unwrap();
             for style in Style::ALL {
                 let mut caller = style.caller(&device);

@@ -171,7 +171,7 @@ const REACH: &[(&str, Reach)] = &[
     (
         "filter-passes-unseen",
         Reach::Targeted {
-            test: "crates/platter-stack/tests/events.rs",
+            test: "crates/platter-stack/tests/layers/events.rs",
             why: "a disk has to grow again while a bio waits in a layer: one of about 150,000 runs",
         },
     ),

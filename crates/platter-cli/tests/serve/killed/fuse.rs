@@ -1,7 +1,7 @@
 //! Through the file of a FUSE mount. When the server is gone every call fails; the next server replaces the mount, and the
 //! file is opened again.
 
-use crate::known::{BLOCK, BLOCKS, Block, Random, contents};
+use super::known::{BLOCK, BLOCKS, Block, Random, contents};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! Over NBD, with several writes of each connection in flight.
 
-use crate::known::{BLOCK, BLOCKS, Block, Random, contents};
+use super::known::{BLOCK, BLOCKS, Block, Random, contents};
 use platter_remote::nbd::wire::{Request, SimpleReply, command};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -2,7 +2,7 @@
 //! by the next one, and what a write-back cache has lost is told.
 
 #[allow(dead_code, reason = "the suite of the export uses more of it")]
-#[path = "../../platter-serve/tests/vhost/guest.rs"]
+#[path = "../../../platter-serve/tests/vhost/guest.rs"]
 mod guest;
 
 use guest::{FLUSH, Guest, OUT, SLOTS};

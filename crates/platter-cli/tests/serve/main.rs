@@ -1,0 +1,6 @@
+//! `platter serve` from outside.
+
+mod killed;
+mod page;
+mod restarted;
+mod vhost;

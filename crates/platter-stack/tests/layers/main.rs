@@ -1,0 +1,13 @@
+//! The layers, each by itself, and what the kit gives them.
+
+mod deadlines;
+mod events;
+mod extents;
+mod filter;
+mod host_lane;
+mod md_superblock;
+mod partition;
+mod snapshot;
+mod status;
+mod table;
+mod tables;
