@@ -3,8 +3,8 @@
 use crate::allocation::Extent;
 use crate::backend::{Fact, Identity, LaneUse};
 use crate::driver::{Driver, Geometry};
-use crate::fault::{Error, Fault};
-use crate::time::VirtualClock;
+use crate::fault::{Error, Fault, Status};
+use crate::time::{Time, VirtualClock};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -75,6 +75,13 @@ pub trait Disk: Send + Sync {
         Ok(Extent::data(pos, len))
     }
 
+    /// A function that flushes the disk and blocks its thread until the disk has done so: for callers that sleep until then
+    /// anyway and have no deadline, it is faster than the way through a driver and back. `None`: only drivers can flush it.
+    /// Asked once.
+    fn blocking_flush(&self) -> Option<BlockingFlush> {
+        None
+    }
+
     /// Whether writes that have succeeded may be in the memory of this process only: they are lost if it is killed.
     fn holds_unflushed(&self) -> bool {
         false
@@ -95,6 +102,9 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 }
+
+/// See [`Disk::blocking_flush`].
+pub type BlockingFlush = Arc<dyn Fn(Time) -> Status + Send + Sync>;
 
 type OpenChannel = dyn Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync;
 

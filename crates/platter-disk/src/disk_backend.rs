@@ -12,7 +12,7 @@ use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker
 use platter_block::bio::{Bio, Context, Op};
 use platter_block::capability::{Traced, Tunable};
 use platter_block::counters::{Counters, Snapshot};
-use platter_block::disk::Disk;
+use platter_block::disk::{BlockingFlush, Disk};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::Watcher;
@@ -33,6 +33,7 @@ mod control;
 mod depth;
 mod doubts;
 mod extent;
+pub(crate) mod flushes;
 pub(crate) mod gate;
 mod lane;
 mod lanes;
@@ -51,6 +52,7 @@ pub(crate) mod woken;
 use control::Control;
 use doubts::{Doubts, Owner};
 use extent::Extent;
+use flushes::Flushes;
 use gate::{Busy, Gate};
 use lane::DiskLane;
 use lanes::{LaneCell, Lanes};
@@ -133,6 +135,9 @@ struct Shared {
     /// Names the lanes that the last barrier, or the last bio behind a range in doubt, waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
+    flushes: Flushes,
+    /// Flushes the disk on a thread that sleeps until it is done anyway.
+    blocking_flush: Option<BlockingFlush>,
     inbox: Mutex<Vec<(Bio, Prebuilt)>>,
     /// Whether the inbox may hold bios. Set with its lock held, reset before the lock is taken to empty it.
     has_inbox: AtomicBool,
@@ -202,6 +207,8 @@ impl DiskBackend {
         settings.queue.nr_requests = settings.queue.nr_requests.max(settings.queue.depth);
         let shared_mode = elevator.is_some();
         settings.prebuild &= geometry.features.prebuild;
+        // Ordered tags may flush beside each other.
+        let blocking_flush = disk.blocking_flush().filter(|_| geometry.features.write_cache && !geometry.features.ordered_tags);
         let counters = Arc::new(Counters::default());
         let queue = SchedQueue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {
@@ -218,6 +225,8 @@ impl DiskBackend {
             leftovers: Mutex::new(Vec::new()),
             stall: Mutex::new(String::new()),
             scope: scope::resolve(&settings.lock),
+            flushes: Flushes::new(),
+            blocking_flush,
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
             unplugs: AtomicBool::new(false),
@@ -435,6 +444,7 @@ impl Backend for DiskBackend {
 
     fn acknowledge_flush_failure(&self) {
         self.0.with_control(|control| control.queue().acknowledge_flush_failure());
+        self.0.flushes.acknowledge();
     }
 
     fn tunable(&self) -> Option<&dyn Tunable> {

@@ -7,7 +7,7 @@ use crate::sys::{Kind, OpenOptions, SysError};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::Disk;
+use platter_block::disk::{BlockingFlush, Disk};
 use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::fault::{self, Error, Fault, Stage};
@@ -119,6 +119,10 @@ impl Disk for FileDisk {
     fn file_descriptor(&self) -> Option<c_int> {
         let disk = self.disk();
         (disk.probe.kind == Kind::Regular).then(|| disk.fd.as_raw_fd())
+    }
+
+    fn blocking_flush(&self) -> Option<BlockingFlush> {
+        Some(self.flusher())
     }
 
     fn allocation(&self, pos: u64, len: u64) -> Result<Extent, Error> {

@@ -8,6 +8,7 @@ use super::NO_PARENT;
 use super::family::Families;
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
+use crate::fault::Status;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -29,6 +30,19 @@ pub trait Watch: Send {
     /// may be retried; their bios fail.
     fn may_restart(&mut self) -> bool {
         true
+    }
+
+    /// The queue would flush the device. `false`: something else is flushing it; [`SchedQueue::flush_freed`] is called when
+    /// that has ended.
+    ///
+    /// [`SchedQueue::flush_freed`]: super::SchedQueue::flush_freed
+    fn may_flush(&mut self) -> bool {
+        true
+    }
+
+    /// The flush that the queue was last admitted to has ended.
+    fn flushed(&mut self, status: Status) {
+        let _ = status;
     }
 }
 

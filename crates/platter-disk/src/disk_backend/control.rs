@@ -185,6 +185,9 @@ impl Shared {
         if self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst) {
             lane.queue.unplug_for_waiter(now);
         }
+        if self.flushes.queue_may_go_on() {
+            lane.queue.flush_freed(now);
+        }
         parts.end(Part::Enqueue);
         let stalled = lane.queue.stalled_barriers();
         lane.run(now);

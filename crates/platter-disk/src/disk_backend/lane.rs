@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 mod changes;
+mod flush;
 mod memory;
 mod seldom;
 mod send;
@@ -280,7 +281,7 @@ impl Lane for DiskLane {
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        if self.has_done() {
+        if self.has_done() || (timeout.is_none() && self.only_flushes() && self.flush_here(now)) {
             return;
         }
         let plugged = !self.plug.is_empty() && self.enter(now);

@@ -2,7 +2,9 @@
 
 use super::Shared;
 use super::doubts::Owner;
+use super::flushes::Ended;
 use super::lanes::LaneCell;
+use platter_block::fault::Status;
 use platter_block::queue::Watch;
 use std::sync::{Arc, Weak};
 
@@ -41,6 +43,16 @@ impl Watch for Teller {
             shared.doubts.remove(&shared.gate, self.owner, tag);
             // Bios held in the shared queue may be able to start.
             shared.lanes.ring_all();
+        }
+    }
+
+    fn may_flush(&mut self) -> bool {
+        self.shared.upgrade().is_none_or(|shared| shared.flushes.begin_in_queue())
+    }
+
+    fn flushed(&mut self, status: Status) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.flushes.end_in_queue(if status.is_ok() { Ended::Succeeded } else { Ended::Failed });
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::sys::{Kind, OpenedDisk, Probe, SysError, WriteCache};
 use platter_block::backend::{Fact, LaneUse};
+use platter_block::disk::BlockingFlush;
 use platter_block::driver::{Driver, Features, Geometry};
 use platter_block::limits::Limits;
 use std::sync::Arc;
@@ -81,6 +82,12 @@ impl FileDisk {
     /// The system has run out of a resource.
     pub fn channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, SysError> {
         choose::open(&self.chosen, &self.target, &self.options, lane_use, &self.pool)
+    }
+
+    /// A function that flushes on the calling thread, as a driver's thread would.
+    pub(crate) fn flusher(&self) -> BlockingFlush {
+        let target = Arc::clone(&self.target);
+        Arc::new(move |now| target.flush(now))
     }
 
     /// The driver that was chosen, and why not a better one.

@@ -11,6 +11,8 @@ mod doubts;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../src/disk_backend/gate.rs"]
 mod gate;
+#[path = "../../src/disk_backend/flushes.rs"]
+mod flushes;
 #[path = "../../src/lane_pool.rs"]
 mod lane_pool;
 #[path = "../../src/disk_backend/mailbox.rs"]
@@ -30,6 +32,7 @@ mod tokens;
 #[path = "../../src/disk_backend/woken.rs"]
 mod woken;
 
+mod flushing;
 mod models;
 mod polling;
 mod pool;

@@ -1,5 +1,6 @@
 //! Tests of the page of promises, as far as a program can check them.
 
+mod blocking;
 mod dropping;
 mod held;
 mod lanes;

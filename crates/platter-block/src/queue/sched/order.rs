@@ -52,6 +52,8 @@ pub(super) struct Order {
     /// Sequences that the running flush serves.
     running: Vec<u32>,
     flush_in_flight: bool,
+    /// Something else flushes the device; the sequences that wait start when it has ended.
+    flush_denied: bool,
     /// Sequences whose data is being written.
     data_in_flight: u32,
     /// A hard barrier that waits for the queue to drain, and the time since when it does.
@@ -157,7 +159,7 @@ impl Order {
 
     #[inline]
     pub(super) fn deadline(&self) -> Option<Time> {
-        let waits = !self.pending.is_empty() && !self.flush_in_flight;
+        let waits = !self.pending.is_empty() && !self.flush_in_flight && !self.flush_denied;
         waits.then(|| self.pending_since + PENDING_TIMEOUT)
     }
 }
@@ -222,6 +224,19 @@ impl SchedQueue {
     /// The flush failure that later flushes repeat, if any.
     pub fn flush_failure(&self) -> Option<Fault> {
         self.order.failed
+    }
+
+    /// A flush that something else than this queue made has failed: later ones repeat that.
+    pub fn flush_failed_elsewhere(&mut self, now: Time, fault: Fault) {
+        self.order.failed = Some(fault);
+        self.fail_pending(now);
+    }
+
+    /// What else flushed the device has ended: flushes that waited for that start.
+    pub fn flush_freed(&mut self, now: Time) {
+        if core::mem::take(&mut self.order.flush_denied) {
+            self.kick_flush(now);
+        }
     }
 
     /// Accepts that data written before the failed flush may be lost; flushes work again.
@@ -453,6 +468,10 @@ impl SchedQueue {
         if self.order.flush_in_flight || self.order.pending.is_empty() {
             return;
         }
+        self.order.flush_denied = self.doubts.watch.as_mut().is_some_and(|watch| !watch.may_flush());
+        if self.order.flush_denied {
+            return;
+        }
         core::mem::swap(&mut self.order.pending, &mut self.order.running);
         self.order.flush_in_flight = true;
         self.counters.flushes.add(1);
@@ -479,6 +498,7 @@ impl SchedQueue {
     /// The flush has completed: every sequence that it served takes its next step, or fails with the flush.
     pub(super) fn flush_done(&mut self, now: Time, status: Status) {
         self.order.flush_in_flight = false;
+        self.doubts.watch.iter_mut().for_each(|watch| watch.flushed(status));
         if let Err(fault) = status {
             self.order.failed = Some(fault);
             self.fail_pending(now);

@@ -2,6 +2,8 @@
 
 use super::{Size, Target};
 use crate::sys::{Kind, OpenedDisk, SysError};
+use platter_block::defect::{self, Defect};
+use platter_block::fault::{Fault, Status};
 use platter_block::time::Time;
 use std::fmt::Write as _;
 use std::io;
@@ -87,6 +89,18 @@ impl Target {
     /// durable write on the same descriptor would take the report that the flush needs.
     pub(in crate::drivers) fn flushed(&self) -> &OwnedFd {
         self.flushed.as_ref().unwrap_or(&self.disk.fd)
+    }
+
+    /// Flushes on this thread. No flush of a file that has become shorter than its disk succeeds.
+    pub(in crate::drivers) fn flush(&self, now: Time) -> Status {
+        if !self.is_block {
+            self.look(now);
+            if self.size.shrunk_to().is_some() && !defect::is_on(Defect::ShrunkFileExtended) {
+                return Err(Fault::from_errno(libc::ENXIO));
+            }
+        }
+        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(self.flushed()))
+            .map_err(|errno| Fault::from_errno(errno.raw_os_error()))
     }
 
     /// Records that a region was not registered with a ring; its segments are used as plain memory.
