@@ -34,7 +34,9 @@ pub enum LaneUse {
     /// Any thread, one at a time. The thread that submits a bio need not be the one that waits for it, and may block
     /// or exit before the bio completes.
     Shared,
-    /// Any thread, one at a time. Each thread waits in the lane until its own bios have completed.
+    /// Any thread, one at a time. Each thread waits in the lane until its own bios have completed: what it submits may be
+    /// started by `Lane::wait`, `Lane::sleep` or `Lane::unplug` only, and a flush without a deadline may block in `wait` for as
+    /// long as the disk takes.
     Synchronous,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Without an elevator each lane has its own queue and driver and shares nothing with other lanes but the gate, which
 //! it checks once per batch. With an elevator all lanes share one queue with one driver; the thread that gets its
-//! lock runs it for all lanes. Flushes and barriers always go through the shared queue, so that they exist once per
-//! device.
+//! lock runs it for all lanes. Barriers always go through the shared queue, so that they exist once per device, and so do
+//! flushes, except those that a sleeping caller carries out on its own thread (`flushes.rs`).
 
 use crate::clock::Clock;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
@@ -208,7 +208,9 @@ impl DiskBackend {
         let shared_mode = elevator.is_some();
         settings.prebuild &= geometry.features.prebuild;
         // Ordered tags may flush beside each other.
-        let blocking_flush = disk.blocking_flush().filter(|_| geometry.features.write_cache && !geometry.features.ordered_tags);
+        let blocking_flush = disk
+            .blocking_flush()
+            .filter(|_| geometry.features.write_cache && !geometry.features.ordered_tags);
         let counters = Arc::new(Counters::default());
         let queue = SchedQueue::new(geometry, settings.queue, elevator, Arc::clone(&counters));
         let shared = Arc::new_cyclic(|itself| Shared {

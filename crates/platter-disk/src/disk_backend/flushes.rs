@@ -87,10 +87,13 @@ impl Flushes {
     pub(crate) fn end(&self, how: Ended) -> bool {
         let mut state = lock(&self.state);
         state.end(how);
-        if state.waiting > 0 {
+        let (waits, wanted) = (state.waiting > 0, state.wanted);
+        // Threads that wake with the lock held would wait for it at once.
+        drop(state);
+        if waits {
             self.ended.notify_all();
         }
-        state.wanted
+        wanted
     }
 
     /// Whether the shared queue may begin a flush; if not, it waits.

@@ -160,7 +160,7 @@ impl DiskLane {
     /// Runs everything that the lane has bios in, and takes completed bios of its own queue to `out` or to `done`.
     #[inline(always)]
     fn advance(&mut self, now: Time, out: Option<&mut Vec<Bio>>) {
-        let plugged = !self.plug.is_empty() && self.enter(now);
+        let plugged = !self.plug.is_empty() && !self.only_flushes() && self.enter(now);
         if self.busy {
             self.run_local(now, plugged);
             self.take_local(out);
@@ -275,6 +275,7 @@ impl Lane for DiskLane {
     }
 
     fn unplug(&mut self, now: Time) {
+        self.give_flush_away(now);
         if self.away > 0 {
             self.shared.with_control(|control| control.queue().unplug_for_waiter(now));
         }
@@ -301,6 +302,7 @@ impl Lane for DiskLane {
     }
 
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
+        self.give_flush_away(now);
         if !self.has_done() {
             self.sleep_on(now, timeout, others);
         }

@@ -106,6 +106,22 @@ fn the_queue_is_not_forgotten() {
     });
 }
 
+/// A flush that ended without a word on the disk serves no other thread.
+#[test]
+fn a_flush_that_is_undone_makes_nothing_durable() {
+    check(|| {
+        let model = Model::new();
+        let other = Rc::clone(&model);
+        let thread = thread::spawn(move || {
+            if other.flushes.begin() == Turn::Flush {
+                other.flushes.end(Ended::Undone);
+            }
+        });
+        model.write_and_flush();
+        thread.join().unwrap();
+    });
+}
+
 /// A flush of a thread fails: none that begins, or waits, after that succeeds.
 #[test]
 fn nothing_succeeds_after_a_failure() {

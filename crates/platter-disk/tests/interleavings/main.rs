@@ -8,11 +8,11 @@ mod wake;
 #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
 #[path = "../../src/disk_backend/doubts.rs"]
 mod doubts;
+#[path = "../../src/disk_backend/flushes.rs"]
+mod flushes;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../src/disk_backend/gate.rs"]
 mod gate;
-#[path = "../../src/disk_backend/flushes.rs"]
-mod flushes;
 #[path = "../../src/lane_pool.rs"]
 mod lane_pool;
 #[path = "../../src/disk_backend/mailbox.rs"]

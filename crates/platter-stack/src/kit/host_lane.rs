@@ -263,12 +263,14 @@ impl<T: LaneTasks> HostLane<T> {
                 self.base.own.take_done(&mut self.base.came);
                 self.finish_unlocked();
             }
-            let before = self.base.own_out;
+            // What has come back is counted until the turn has seen it.
+            let before = self.base.own_out - self.base.came.len() as u32;
             if !(std::mem::take(&mut due) || self.is_needed(now)) {
                 return;
             }
             let more = self.turn(now);
-            if waits && before == 0 && self.waits_for_own() && !self.tasks.is_due(now) {
+            let is_done = !self.tasks.is_due(now) && self.base.came.is_empty();
+            if waits && before == 0 && self.waits_for_own() && is_done {
                 return;
             }
             if !more && !self.is_needed(now) {

@@ -22,7 +22,8 @@ fn ended(status: Status) -> Ended {
 }
 
 impl DiskLane {
-    /// Whether the lane's only bio is a flush that may take as long as the disk does, while nothing special is going on.
+    /// Whether the lane's only bio is a flush that may take as long as the disk does, while nothing special is going on. It is
+    /// left in the plug until the thread waits, which it does next.
     #[inline]
     pub(super) fn only_flushes(&self) -> bool {
         self.plug.front().is_some_and(|bio| bio.op() == Op::Flush) && self.may_block()
@@ -41,6 +42,13 @@ impl DiskLane {
             && self.plug.iter().all(plain)
             // A trace shows requests, which this is not.
             && lock(&self.shared.sinks).is_none()
+    }
+
+    /// Gives the flush to the shared queue: the thread is not going to sleep for it alone.
+    pub(super) fn give_flush_away(&mut self, now: Time) {
+        if self.only_flushes() {
+            self.flush_single(now);
+        }
     }
 
     /// Carries out the flush. `false`: it has to go through the shared queue.
