@@ -106,6 +106,20 @@ fn the_queue_is_not_forgotten() {
     });
 }
 
+#[test]
+fn the_queue_goes_before_threads_that_come_later() {
+    check(|| {
+        let flushes = Flushes::new();
+        assert_eq!((flushes.begin(), flushes.begin_in_queue()), (Turn::Flush, false));
+        assert!(!flushes.queue_may_go_on() && flushes.end(Ended::Succeeded));
+        assert_eq!((flushes.queue_may_go_on(), flushes.begin()), (true, Turn::Queue));
+        assert!(flushes.begin_in_queue() && !flushes.queue_may_go_on());
+        assert_eq!(flushes.begin(), Turn::Queue);
+        flushes.end_in_queue(Ended::Succeeded);
+        assert_eq!(flushes.begin(), Turn::Flush);
+    });
+}
+
 /// A flush that ended without a word on the disk serves no other thread.
 #[test]
 fn a_flush_that_is_undone_makes_nothing_durable() {
