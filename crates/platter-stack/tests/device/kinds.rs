@@ -194,6 +194,16 @@ pub(crate) fn on_files(elevators: &[&str], test: impl Fn(&str, &Device, &NamedTe
     }
 }
 
+/// Stacks of a layer of each kind over files, which a thread that sleeps flushes itself.
+pub(crate) fn over_files() -> Vec<(&'static str, Device)> {
+    let file = |size| -> Below {
+        let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        file.as_file().set_len(size).unwrap();
+        Arc::clone(Device::open(file.path(), DiskOptions::read_write()).unwrap().backend())
+    };
+    names().map(|name| (name, Device::new(over(name, &file, SIZE)))).collect()
+}
+
 /// An array of two files.
 pub(crate) fn files(driver: FileDriver) -> Option<(Device, [NamedTempFile; 2])> {
     let files = [0, 1].map(|_| NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());

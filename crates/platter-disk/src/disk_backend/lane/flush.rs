@@ -47,7 +47,8 @@ impl DiskLane {
     /// Gives the flush to the shared queue: the thread is not going to sleep for it alone.
     pub(super) fn give_flush_away(&mut self, now: Time) {
         if self.only_flushes() {
-            self.flush_single(now);
+            self.send_all();
+            self.help(now);
         }
     }
 
