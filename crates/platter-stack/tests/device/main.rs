@@ -14,5 +14,6 @@ mod allocation;
 mod concurrency;
 #[path = "../../../platter-disk/tests/device/data.rs"]
 mod data;
+mod flushes;
 mod input;
 mod wakeups;
