@@ -185,7 +185,7 @@ impl Shared {
         if self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst) {
             lane.queue.unplug_for_waiter(now);
         }
-        if self.flushes.queue_may_go_on() {
+        if lane.queue.is_denied_flush() && self.flushes.queue_may_go_on() {
             lane.queue.flush_freed(now);
         }
         parts.end(Part::Enqueue);

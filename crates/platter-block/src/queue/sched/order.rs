@@ -232,6 +232,12 @@ impl SchedQueue {
         self.fail_pending(now);
     }
 
+    /// Whether flushes wait until something else than this queue has flushed the device.
+    #[inline]
+    pub fn is_denied_flush(&self) -> bool {
+        self.order.flush_denied
+    }
+
     /// What else flushed the device has ended: flushes that waited for that start.
     pub fn flush_freed(&mut self, now: Time) {
         if core::mem::take(&mut self.order.flush_denied) {
