@@ -71,7 +71,6 @@ const STAGES: &[(&str, &str)] = &[
     ("disk_backend/poller.rs", "wait"),
     ("disk_backend/parker.rs", "wait"),
     ("disk_backend/lane/seldom.rs", "complete"),
-    ("disk_backend/lane/flush.rs", "submit"),
     ("disk_backend/flushes.rs", "submit"),
     ("disk_backend/lane.rs", "wait"),
     ("disk_backend/scope.rs", "dispatch"),

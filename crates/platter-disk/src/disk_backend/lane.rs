@@ -21,7 +21,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 mod changes;
-mod flush;
 mod memory;
 mod seldom;
 mod send;
