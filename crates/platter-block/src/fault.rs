@@ -180,6 +180,13 @@ impl Fault {
         Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
     }
 
+    /// Whether the errno says nothing of the disk, so that the same I/O may succeed later: `EINTR`, `EAGAIN`, `ENOMEM`,
+    /// `ECANCELED`.
+    pub fn is_transient(&self) -> bool {
+        const EINTR: i32 = 4;
+        matches!(i32::from(self.errno), EINTR | EAGAIN | ENOMEM | ECANCELED)
+    }
+
     /// Whether the transport between the driver and the disk failed (ENOLINK, which the Linux block layer reports for
     /// `BLK_STS_TRANSPORT`). Whether the operation was carried out is not known.
     pub fn is_of_transport(&self) -> bool {

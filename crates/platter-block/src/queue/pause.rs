@@ -21,11 +21,7 @@ pub const FIRST_PAUSE: Span = Span::from_millis(1);
 /// of it is run.
 const PAUSES_OF_BARRIER: u64 = 100;
 
-// Linux errno values that a completion may have although the disk is not faulty.
-const EINTR: u64 = 4;
 const EAGAIN: u64 = 11;
-const ENOMEM: u64 = 12;
-const ECANCELED: u64 = 125;
 const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
@@ -57,7 +53,8 @@ pub(super) fn fault_after_retries(result: i64) -> Fault {
 /// not, unless the device says that it did nothing: what repeating it would do is not known.
 pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     let errno = result.unsigned_abs();
-    (bio.op() != Op::Command || errno == ABORTED) && matches!(errno, EINTR | EAGAIN | ENOMEM | ECANCELED | ABORTED)
+    let passes = errno == ABORTED || (bio.op() != Op::Command && fault_of(result).is_transient());
+    passes
         && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
         // Readahead must fail rather than wait.
         && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))

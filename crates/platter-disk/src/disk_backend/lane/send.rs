@@ -18,12 +18,9 @@ const CANCELLED: Fault = Fault::new(Kind::Cancelled, Stage::Queue);
 
 /// Errors that say nothing of the disk are tried again, by the queue.
 fn ended(status: Status) -> Ended {
-    let passes = |fault: Fault| {
-        matches!(i32::from(fault.errno), libc::EINTR | libc::EAGAIN | libc::ENOMEM | libc::ECANCELED)
-    };
     match status {
         Ok(()) => Ended::Succeeded,
-        Err(fault) if passes(fault) => Ended::Undone,
+        Err(fault) if fault.is_transient() => Ended::Undone,
         Err(_) => Ended::Failed,
     }
 }
