@@ -143,6 +143,8 @@ struct Shared {
     has_inbox: AtomicBool,
     /// A lane waits: the next run of the shared queue starts a plugged device. Set before that run is asked for.
     unplugs: AtomicBool,
+    /// The shared queue holds requests back for merging.
+    is_plugged: AtomicBool,
     /// Whether the driver of the shared queue shows its completions on a descriptor, as far as that is known.
     is_heard: AtomicBool,
     control: Runner<Control>,
@@ -232,6 +234,7 @@ impl DiskBackend {
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
             unplugs: AtomicBool::new(false),
+            is_plugged: AtomicBool::new(false),
             is_heard: AtomicBool::new(false),
             control: Runner::new(Control::new(queue)),
             control_counters: counters,
@@ -505,7 +508,10 @@ impl Tunable for DiskBackend {
                 "{}: no elevator, so no parameter \"{name}\"; open the device with elevator=NAME",
                 self.0.name
             ))),
-        })
+        })?;
+        // The elevator may no longer wait for what it waited for.
+        self.0.run_control(self.0.clock.now(), None);
+        Ok(())
     }
 }
 

@@ -447,6 +447,12 @@ impl SchedQueue {
         elevator.and_then(|e| e.next_wakeup())
     }
 
+    /// Whether the device holds its requests back for merging.
+    #[inline]
+    pub fn is_plugged(&self) -> bool {
+        self.plug.is_plugged()
+    }
+
     /// A thread waits: starts a plugged device.
     #[inline]
     pub fn unplug_for_waiter(&mut self, now: Time) {

@@ -73,10 +73,14 @@ impl Control {
         Ok(())
     }
 
-    /// When the shared queue must be run even if nothing completes.
+    /// When the shared queue must be run even if nothing completes. Threads sleep by it, so they are rung for anything earlier.
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
         let look_at = self.look_at;
-        self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
+        let at = self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at));
+        if at.is_none_or(|at| self.alarm.is_some_and(|known| known < at)) {
+            self.alarm = at;
+        }
+        at
     }
 
     /// Has the queue run at this time, or earlier.
@@ -144,6 +148,8 @@ impl Shared {
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
     fn run_locked(&self, now: Time, control: &mut Control, runs: Option<&mut Runs<'_>>) {
+        // Before the inbox is taken: a thread asks for its bios after it has put them there.
+        let waits = self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst);
         // A thread that puts bios there sets the mark before it tries to run the queue.
         if self.has_inbox.swap(false, Ordering::SeqCst) {
             std::mem::swap(&mut *lock(&self.inbox), &mut control.inbox);
@@ -156,11 +162,12 @@ impl Shared {
                 return self.refuse(control, runs);
             }
         }
-        self.run_queue(now, control);
+        self.run_queue(now, control, waits);
         self.deliver(control, runs);
     }
 
-    fn run_queue(&self, now: Time, control: &mut Control) {
+    /// `waits`: a thread waits for its bios, so the queue is not left plugged.
+    fn run_queue(&self, now: Time, control: &mut Control, waits: bool) {
         let mut parts = Parts::begin();
         let barriers = control.inbox.iter().any(|(bio, _)| bio.route() & CLOSED_GATE != 0);
         let mut inbox = std::mem::take(&mut control.inbox);
@@ -182,7 +189,7 @@ impl Shared {
         for (bio, prebuilt) in inbox.drain(..) {
             lane.queue.submit_prebuilt(now, bio, prebuilt);
         }
-        if self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst) {
+        if waits {
             lane.queue.unplug_for_waiter(now);
         }
         if lane.queue.is_denied_flush() && self.flushes.queue_may_go_on() {
@@ -204,6 +211,7 @@ impl Shared {
         if control.queue().holds_for_doubt() {
             self.fail_stalled(now, control);
         }
+        self.tell_plugged(now, control);
         let Some(lane) = control.lane_mut() else { return };
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
@@ -219,6 +227,21 @@ impl Shared {
             self.lanes.ring_pollers();
         }
         parts.end(Part::Dispatch);
+    }
+
+    /// Publishes whether the queue is plugged. A thread that waits asks first and looks here then, so either it sees the plug and
+    /// runs the queue, or what it asks is seen now.
+    fn tell_plugged(&self, now: Time, control: &mut Control) {
+        let Some(lane) = control.lane_mut() else { return };
+        let plugged = lane.queue.is_plugged();
+        if plugged != self.is_plugged.load(Ordering::Relaxed) {
+            self.is_plugged.store(plugged, Ordering::SeqCst);
+        }
+        if plugged && self.unplugs.swap(false, Ordering::SeqCst) {
+            lane.queue.unplug_for_waiter(now);
+            lane.run(now);
+            self.is_plugged.store(lane.queue.is_plugged(), Ordering::SeqCst);
+        }
     }
 
     /// Checks whether the driver of the shared queue has returned given-up requests, and whether the device has

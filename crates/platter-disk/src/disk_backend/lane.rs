@@ -276,7 +276,12 @@ impl Lane for DiskLane {
     fn unplug(&mut self, now: Time) {
         self.give_flush_away(now);
         if self.away > 0 {
-            self.shared.with_control(|control| control.queue().unplug_for_waiter(now));
+            self.shared.unplugs.store(true, Ordering::SeqCst);
+            // Nothing else may run the queue: the mail of this lane may have come, so that it does not run it either. Bios in
+            // the plug come first, and run it themselves.
+            if self.plug.is_empty() && self.shared.is_plugged.load(Ordering::SeqCst) {
+                self.help(now);
+            }
         }
     }
 

@@ -154,6 +154,33 @@ fn what_is_left_to_a_woken_caller_is_handed_over() {
     assert!(callers.into_iter().all(|caller| caller.join().expect("no panic")));
 }
 
+/// The bios of a lane come back while it announces that it waits, so it does not run the queue. What it has unplugged is started
+/// nevertheless.
+#[test]
+fn what_a_lane_unplugs_is_started() {
+    let (disk, backend) = backend("noop");
+    let (mut first, mut second) =
+        (backend.open_lane(LaneUse::Exclusive).unwrap(), backend.open_lane(LaneUse::Exclusive).unwrap());
+    let read = |block: u64| Bio::read(block * APART, vec![0; 512]).expect("a bio");
+    let now = backend.now();
+    first.submit(now, read(0));
+    first.run(now);
+    assert_eq!(disk.started(), 0, "the device is plugged");
+    first.unplug(now);
+    assert_eq!(disk.started(), 1);
+    disk.complete(0);
+    second.submit(now, read(1));
+    second.run(now);
+    assert_eq!(disk.started(), 0, "the device is plugged again");
+    first.unplug(now);
+    first.run(now);
+    assert!(first.has_done());
+    assert_eq!(disk.started(), 1);
+    disk.complete(APART);
+    second.run(now);
+    assert!(second.has_done());
+}
+
 /// A lane that polls sleeps without a limit. Another lane sends a bio with a deadline and relies on the first one.
 #[test]
 fn the_lane_that_polls_keeps_the_deadlines_of_the_others() {
