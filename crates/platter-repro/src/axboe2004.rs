@@ -102,6 +102,13 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::sync::OnceLock;
+
+    /// The report made on two threads, once for all tests.
+    fn two() -> &'static Report {
+        static REPORT: OnceLock<Report> = OnceLock::new();
+        REPORT.get_or_init(|| report(2))
+    }
 
     fn report(threads: usize) -> Report {
         let never = AtomicBool::new(false);
@@ -114,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_claim_has_its_figure_whatever_the_threads() {
-        let (one, two) = (report(1), report(2));
+        let (one, two) = (report(1), two());
         assert_eq!(one.to_json().to_string(), two.to_json().to_string());
         let ids: BTreeSet<&str> = one.claims.iter().map(|claim| claim.id).collect();
         assert_eq!(ids.len(), one.claims.len());
@@ -126,7 +133,7 @@ mod tests {
 
     #[test]
     fn tables_have_all_their_figures() {
-        let text = report(2).to_text(false);
+        let text = two().to_text(false);
         let tables = text.split("\nClaims\n").next().unwrap();
         let empty: Vec<&str> =
             tables.lines().filter(|line| line.split_whitespace().any(|cell| cell == "-")).collect();

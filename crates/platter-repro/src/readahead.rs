@@ -70,7 +70,7 @@ mod tests {
     fn report(threads: usize) -> Report {
         let cancel = AtomicBool::new(false);
         run(
-            &Options { scale: 16, threads, ..Options::default() },
+            &Options { scale: 64, threads, ..Options::default() },
             Hooks { cancel: &cancel, progress: &mut |_| () },
         )
         .unwrap()
