@@ -96,7 +96,13 @@ pub const TYPE: LayerType = LayerType {
     name: "cache",
     summary: "a page cache: reads from memory, reads ahead, writes back",
     params: &[
-        Param::number("size", Unit::Bytes, 64 << 20, (0, 1 << 43), "memory for pages, a multiple of 4096"),
+        Param::number(
+            "size",
+            Unit::Bytes,
+            64 << 20,
+            (0, 1 << 43),
+            "memory for pages, a multiple of 4096 in each shard",
+        ),
         // Values beyond the words are policies that the program has registered.
         Param {
             max: 65_535,
@@ -330,7 +336,11 @@ impl Settings {
         }
         let unit = PAGE * u64::from(shards);
         if !self.size.is_multiple_of(unit) || self.size / PAGE > u64::from(u32::MAX / 2) {
-            return refuse(format!("size={} is out of range: multiples of {unit} up to 8T", self.size));
+            let next = self.size.saturating_add(unit - 1).min(1 << 43) / unit * unit;
+            return refuse(format!(
+                "size={} is out of range: multiples of {unit} up to 8T (for example {next})",
+                self.size
+            ));
         }
         if !(1..=writeback::MAX_WRITES).contains(&self.write_depth) {
             let (depth, most) = (self.write_depth, writeback::MAX_WRITES);

@@ -277,10 +277,10 @@ impl Lane for DiskLane {
         self.give_flush_away(now);
         if self.away > 0 {
             self.shared.unplugs.store(true, Ordering::SeqCst);
-            // Nothing else may run the queue: the mail of this lane may have come, so that it does not run it either. Bios in
-            // the plug come first, and run it themselves.
+            // The mail of this lane may have come, so that it does not run the queue itself. Bios in the plug come first, and run
+            // it. What comes back goes to the mailbox: a layer above may have looked for it already.
             if self.plug.is_empty() && self.shared.is_plugged.load(Ordering::SeqCst) {
-                self.help(now);
+                self.shared.run_control(now, None);
             }
         }
     }

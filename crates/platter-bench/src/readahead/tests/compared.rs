@@ -117,15 +117,27 @@ fn ratios(name: &str, reads: &[Read], cached: Vec<u64>) -> [(f64, &'static str);
     })
 }
 
-#[test]
-fn nothing_is_more_than_two_percent_better() {
+/// Workloads for which `platter` is more expensive than the rule allows.
+fn worse(workloads: Vec<(String, Vec<Read>, Vec<u64>)>) -> Vec<String> {
     let mut worse = Vec::new();
-    for (name, reads, cached) in workloads() {
+    for (name, reads, cached) in workloads {
         let most = if name.starts_with("runs") { 1.12 } else { 1.02 };
         let ratios = ratios(&name, &reads, cached);
         worse.extend(
             ratios.iter().filter(|(ratio, _)| *ratio > most).map(|ratio| format!("{name}: {ratio:?}")),
         );
     }
+    worse
+}
+
+#[test]
+fn nothing_is_more_than_two_percent_better() {
+    let numbered = workloads().into_iter().enumerate();
+    let (even, odd): (Vec<_>, Vec<_>) = numbered.partition(|(number, _)| number % 2 == 0);
+    let [even, odd] = [even, odd].map(|half| {
+        let half = half.into_iter().map(|(_, workload)| workload).collect();
+        std::thread::spawn(move || worse(half))
+    });
+    let worse = [even.join().unwrap(), odd.join().unwrap()].concat();
     assert!(worse.is_empty(), "{worse:#?}");
 }
