@@ -47,6 +47,7 @@ mod scope;
 mod stalled;
 mod teller;
 pub(crate) mod tokens;
+pub(crate) mod unplugs;
 pub(crate) mod woken;
 
 use control::Control;
@@ -63,6 +64,7 @@ pub use scope::LockScope;
 use scope::ScopeLock;
 use teller::Teller;
 use tokens::Tokens;
+use unplugs::Unplugs;
 
 /// Settings of a device over one disk.
 #[derive(Clone, Debug)]
@@ -141,10 +143,7 @@ struct Shared {
     inbox: Mutex<Vec<(Bio, Prebuilt)>>,
     /// Whether the inbox may hold bios. Set with its lock held, reset before the lock is taken to empty it.
     has_inbox: AtomicBool,
-    /// A lane waits: the next run of the shared queue starts a plugged device. Set before that run is asked for.
-    unplugs: AtomicBool,
-    /// The shared queue holds requests back for merging.
-    is_plugged: AtomicBool,
+    unplugs: Unplugs,
     /// Whether the driver of the shared queue shows its completions on a descriptor, as far as that is known.
     is_heard: AtomicBool,
     control: Runner<Control>,
@@ -233,8 +232,7 @@ impl DiskBackend {
             blocking_flush,
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
-            unplugs: AtomicBool::new(false),
-            is_plugged: AtomicBool::new(false),
+            unplugs: Unplugs::new(),
             is_heard: AtomicBool::new(false),
             control: Runner::new(Control::new(queue)),
             control_counters: counters,

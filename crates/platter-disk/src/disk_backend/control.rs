@@ -148,8 +148,7 @@ impl Shared {
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
     fn run_locked(&self, now: Time, control: &mut Control, runs: Option<&mut Runs<'_>>) {
-        // Before the inbox is taken: a thread asks for its bios after it has put them there.
-        let waits = self.unplugs.load(Ordering::Relaxed) && self.unplugs.swap(false, Ordering::SeqCst);
+        let waits = self.unplugs.take();
         // A thread that puts bios there sets the mark before it tries to run the queue.
         if self.has_inbox.swap(false, Ordering::SeqCst) {
             std::mem::swap(&mut *lock(&self.inbox), &mut control.inbox);
@@ -211,8 +210,10 @@ impl Shared {
         if control.queue().holds_for_doubt() {
             self.fail_stalled(now, control);
         }
-        self.tell_plugged(now, control);
         let Some(lane) = control.lane_mut() else { return };
+        if self.unplugs.tell(lane.queue.is_plugged()) {
+            self.control.again();
+        }
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
         self.control_forsaken.store(lane.queue.has_forsaken_flush(), Ordering::Relaxed);
@@ -227,21 +228,6 @@ impl Shared {
             self.lanes.ring_pollers();
         }
         parts.end(Part::Dispatch);
-    }
-
-    /// Publishes whether the queue is plugged. A thread that waits asks first and looks here then, so either it sees the plug and
-    /// runs the queue, or what it asks is seen now.
-    fn tell_plugged(&self, now: Time, control: &mut Control) {
-        let Some(lane) = control.lane_mut() else { return };
-        let plugged = lane.queue.is_plugged();
-        if plugged != self.is_plugged.load(Ordering::Relaxed) {
-            self.is_plugged.store(plugged, Ordering::SeqCst);
-        }
-        if plugged && self.unplugs.swap(false, Ordering::SeqCst) {
-            lane.queue.unplug_for_waiter(now);
-            lane.run(now);
-            self.is_plugged.store(lane.queue.is_plugged(), Ordering::SeqCst);
-        }
     }
 
     /// Checks whether the driver of the shared queue has returned given-up requests, and whether the device has

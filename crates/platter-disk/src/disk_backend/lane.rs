@@ -275,13 +275,10 @@ impl Lane for DiskLane {
 
     fn unplug(&mut self, now: Time) {
         self.give_flush_away(now);
-        if self.away > 0 {
-            self.shared.unplugs.store(true, Ordering::SeqCst);
-            // The mail of this lane may have come, so that it does not run the queue itself. Bios in the plug come first, and run
-            // it. What comes back goes to the mailbox: a layer above may have looked for it already.
-            if self.plug.is_empty() && self.shared.is_plugged.load(Ordering::SeqCst) {
-                self.shared.run_control(now, None);
-            }
+        // Bios in the plug come first, and run the queue.
+        if self.away > 0 && self.shared.unplugs.ask_outside() && self.plug.is_empty() {
+            // What comes back goes to the mailbox: a layer above may have looked for it already.
+            self.shared.run_control(now, None);
         }
     }
 

@@ -24,6 +24,11 @@ impl<T> Runner<T> {
         self.run_kicked(step)
     }
 
+    /// Has the thread that holds the lock, which is this one, work once more.
+    pub(crate) fn again(&self) {
+        self.kicked.store(true, Ordering::SeqCst);
+    }
+
     /// Does the work of threads that did not get the lock.
     fn run_kicked(&self, mut step: impl FnMut(Option<&mut T>) -> bool) -> bool {
         let mut ran = false;

@@ -29,11 +29,14 @@ mod runner;
 mod tally;
 #[path = "../../src/disk_backend/tokens.rs"]
 mod tokens;
+#[path = "../../src/disk_backend/unplugs.rs"]
+mod unplugs;
 #[path = "../../src/disk_backend/woken.rs"]
 mod woken;
 
 mod flushing;
 mod models;
+mod plugging;
 mod polling;
 mod pool;
 mod replies;

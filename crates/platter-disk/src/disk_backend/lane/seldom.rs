@@ -158,7 +158,7 @@ impl DiskLane {
         }
         if self.away > 0 {
             // The thread that runs the queue next starts the device, so this one need not wait for its lock.
-            self.shared.unplugs.store(true, Ordering::SeqCst);
+            self.shared.unplugs.ask();
         }
         if self.leaves_bios() {
             return self.sleep_on(now, timeout, &[]);
