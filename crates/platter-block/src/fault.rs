@@ -119,7 +119,7 @@ pub type Status = Result<(), Fault>;
 
 // Linux errno values (asm-generic) that are reported for kinds.
 const EIO: i32 = 5;
-const EAGAIN: i32 = 11;
+pub(crate) const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
 const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;

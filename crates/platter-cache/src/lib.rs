@@ -336,9 +336,9 @@ impl Settings {
         }
         let unit = PAGE * u64::from(shards);
         if !self.size.is_multiple_of(unit) || self.size / PAGE > u64::from(u32::MAX / 2) {
-            let next = self.size.saturating_add(unit - 1).min(1 << 43) / unit * unit;
+            let next = self.size.saturating_add(unit - 1).min(u64::from(u32::MAX / 2) * PAGE) / unit * unit;
             return refuse(format!(
-                "size={} is out of range: multiples of {unit} up to 8T (for example {next})",
+                "size={} is out of range: multiples of {unit} below 8T (for example {next})",
                 self.size
             ));
         }

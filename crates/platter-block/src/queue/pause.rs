@@ -2,7 +2,7 @@
 
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
-use crate::fault::{Fault, Kind, Stage};
+use crate::fault::{EAGAIN, Fault, Kind, Stage};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,7 +21,6 @@ pub const FIRST_PAUSE: Span = Span::from_millis(1);
 /// of it is run.
 const PAUSES_OF_BARRIER: u64 = 100;
 
-const EAGAIN: u64 = 11;
 const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
@@ -57,7 +56,7 @@ pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     passes
         && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
         // Readahead must fail rather than wait.
-        && !(errno == EAGAIN && bio.flags().contains(Flags::READAHEAD))
+        && !(errno == u64::from(EAGAIN.unsigned_abs()) && bio.flags().contains(Flags::READAHEAD))
 }
 
 /// A bio that waits for its retry.

@@ -73,14 +73,10 @@ impl Control {
         Ok(())
     }
 
-    /// When the shared queue must be run even if nothing completes. Threads sleep by it, so they are rung for anything earlier.
+    /// When the shared queue must be run even if nothing completes.
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
         let look_at = self.look_at;
-        let at = self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at));
-        if at.is_none_or(|at| self.alarm.is_some_and(|known| known < at)) {
-            self.alarm = at;
-        }
-        at
+        self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
     }
 
     /// Has the queue run at this time, or earlier.
