@@ -54,9 +54,10 @@ impl Shared {
         let now = self.below.now();
         engine.enter();
         engine.run_jobs();
-        engine.submit_shared(now);
-        engine.run(now);
+        engine.submit_shared();
         self.leave(now, &mut engine);
+        drop(engine);
+        self.deliver(now);
         Ok(())
     }
 }

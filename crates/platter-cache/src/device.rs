@@ -29,7 +29,7 @@ use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::status::Item;
 use platter_stack::LayerError;
-use platter_stack::kit::{Host, HostLane};
+use platter_stack::kit::{Host, HostLane, Port};
 use platter_stack::reports::Reports;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
@@ -111,10 +111,13 @@ impl Cache {
         let frames = Arc::clone(pages.store.frames());
         let lane = below.open_lane(LaneUse::Shared).map_err(LayerError::Device)?;
         let late = Arc::default();
-        let mut engine = Engine::new(lane, pages, handles, under.limits, &late, place.clone());
+        let simulated = below.clock().is_some();
+        let port = Arc::new(Port::new(lane, simulated));
+        let mut engine = Engine::new(Arc::clone(&port), pages, handles, under.limits, &late, place.clone());
         engine.set_congestion(tuned.congestion);
         let ahead_left = Arc::clone(&engine.ahead_left);
         let shared = Arc::new(Shared {
+            port,
             engine: Mutex::new(engine),
             tuning: Mutex::new(tuning),
             squeezes: AtomicU64::new(0),
@@ -123,7 +126,7 @@ impl Cache {
             late,
             gate: Arc::default(),
             geometry: geometry(settings, under),
-            simulated: below.clock().is_some(),
+            simulated,
             through: settings.write == Write::Through,
             own: match (below.clock(), below.timeout()) {
                 (Some(_), _) => Own::Nothing,

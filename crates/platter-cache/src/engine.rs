@@ -25,7 +25,8 @@ use platter_block::handle::HandleId;
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
-use platter_stack::kit::{Lanes, Line, Outlook, Turns};
+use platter_stack::kit::port::Order;
+use platter_stack::kit::{Lanes, Line, Outlook, Port, Turns};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,14 +80,16 @@ pub(super) struct Totals {
 }
 
 pub(super) struct Engine {
-    // Dropped first: this waits for the I/O that its driver has.
-    pub(super) lane: Box<dyn Lane>,
+    // Dropped first, and last used here: this waits for the I/O that its driver has.
+    port: Arc<Port>,
     pub(super) pages: PageTable,
     pub(super) ios: Ios,
     pub(super) handles: Handles,
     pub(super) totals: Totals,
     /// Bios to submit; `true`: on the lane of the current caller.
     pub(super) staged: Vec<(Bio, bool)>,
+    /// Those of them that go to the shared lane.
+    orders: Vec<Order>,
     /// Bios in flight on the shared lane.
     pub(super) shared_out: u32,
     /// The device may have data in its volatile cache: a write has completed since the last flush began.
@@ -136,7 +139,7 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn new(
-        lane: Box<dyn Lane>,
+        port: Arc<Port>,
         pages: PageTable,
         handles: Handles,
         limits: Limits,
@@ -145,11 +148,12 @@ impl Engine {
     ) -> Engine {
         Engine {
             ios: Ios::new(pages.store.frames()),
-            lane,
+            port,
             pages,
             handles,
             totals: Totals::default(),
             staged: Vec::new(),
+            orders: Vec::new(),
             shared_out: 0,
             unflushed: true,
             flushing: None,
@@ -230,7 +234,7 @@ impl Engine {
         self.staged.push((bio, own));
     }
 
-    /// Submits the staged bios to `own` or to the shared lane. Returns the number submitted to `own`.
+    /// Submits the staged bios to `own`, or orders that of the shared lane. Returns the number submitted to `own`.
     pub(super) fn submit(&mut self, now: Time, own: &mut dyn Lane) -> u32 {
         let mut to_own = 0;
         for (bio, is_own) in self.staged.drain(..) {
@@ -239,20 +243,23 @@ impl Engine {
                     to_own += 1;
                     own.submit(now, bio);
                 }
-                false => {
-                    self.shared_out += 1;
-                    self.lane.submit(now, bio);
-                }
+                false => self.orders.push(Order::Submit(bio)),
             }
         }
+        self.order();
         to_own
     }
 
     /// As `submit`, where there is only the shared lane.
-    pub(super) fn submit_shared(&mut self, now: Time) {
-        for (bio, _) in self.staged.drain(..) {
-            self.shared_out += 1;
-            self.lane.submit(now, bio);
+    pub(super) fn submit_shared(&mut self) {
+        self.orders.extend(self.staged.drain(..).map(|(bio, _)| Order::Submit(bio)));
+        self.order();
+    }
+
+    fn order(&mut self) {
+        if !self.orders.is_empty() {
+            self.shared_out += self.orders.len() as u32;
+            self.port.order(self.orders.drain(..));
         }
     }
 
@@ -467,8 +474,8 @@ impl Engine {
     }
 
     /// Asks the device to cancel an operation that was passed on.
-    pub(super) fn cancel(&mut self, now: Time, key: IoKey) {
-        self.lane.cancel(now, Ios::token(key));
+    pub(super) fn cancel(&mut self, key: IoKey) {
+        self.port.order([Order::Cancel(Ios::token(key))]);
     }
 
     /// Most segments of the cache's own bios.
@@ -487,7 +494,7 @@ impl Engine {
             return Some(now);
         }
         let runs = self.shared_out > 0 || !self.away.is_empty();
-        let lane = if runs { self.lane.next_wakeup() } else { None };
+        let lane = if runs { self.port.next_wakeup() } else { None };
         let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
         let lines = lines.chain(self.pages.writers.wakeup());
         let own = self.pages.dirty.wakeup(now).into_iter().chain(self.pages.next_shrink(now));
@@ -511,10 +518,6 @@ impl Turns for Engine {
 
     fn lanes_mut(&mut self) -> &mut Lanes<Failure> {
         &mut self.lanes
-    }
-
-    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
-        each(self.lane.as_ref());
     }
 
     fn outlook(&self, now: Time) -> Outlook {
@@ -557,13 +560,15 @@ impl Turns for Engine {
         self.progress
     }
 
+    /// Only used where the cache is dropped.
     fn unplug(&mut self, now: Time) {
-        self.lane.unplug(now);
+        self.port.order([Order::Unplug]);
+        self.port.run(now);
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         if self.shared_out > 0 {
-            self.lane.wait(now, timeout);
+            self.port.wait(now, timeout);
         }
     }
 
@@ -572,9 +577,8 @@ impl Turns for Engine {
         if self.shared_out == 0 && self.away.is_empty() {
             return;
         }
-        self.lane.run(now);
         let mut came = std::mem::take(&mut self.came);
-        self.lane.take_done(&mut came);
+        self.port.take_done(&mut came);
         let mut bios = came.drain(..);
         while !self.is_spent()
             && let Some(bio) = bios.next()

@@ -237,12 +237,12 @@ impl LaneTasks for Tasks {
         }
     }
 
-    fn cancel(&mut self, now: Time, _number: u32, token: u64, engine: &mut Engine) {
+    fn cancel(&mut self, _now: Time, _number: u32, token: u64, engine: &mut Engine) {
         let concerned = |task: &&mut Task| !task.over && !task.ask.own && task.bio.token() == token;
         for task in self.tasks.iter_mut().filter(concerned) {
             match engine.io_of_pass(task.ticket) {
                 // The device is carrying it out and is asked to cancel it.
-                Some(key) => engine.cancel(now, key),
+                Some(key) => engine.cancel(key),
                 None => engine.give_up(task, Fault::new(Kind::Cancelled, Stage::Layer)),
             }
         }

@@ -20,7 +20,7 @@ use platter_block::time::Time;
 use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::host::PATIENCE;
 use platter_stack::kit::lanes::LaneEntry;
-use platter_stack::kit::{Board, EngineLock, Host, Turns};
+use platter_stack::kit::{Board, EngineLock, Host, Port, Turns};
 use platter_stack::reports::Reports;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -28,6 +28,9 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// The state that the lanes and handles of a cache share.
 pub(super) struct Shared {
+    // Dropped before the engine, which has the other share of it.
+    /// The shared lane, which is run without the engine's lock.
+    pub(super) port: Arc<Port>,
     pub(super) engine: Mutex<Engine>,
     /// Taken before the engine.
     pub(super) tuning: Mutex<Tuning>,
@@ -78,7 +81,7 @@ impl Shared {
             engine.run(now);
             engine.run_jobs();
             let is_over = task.is_ready(engine) && engine.step(now, &mut task, false);
-            engine.submit_shared(now);
+            engine.submit_shared();
             is_over
         });
         if !is_over {
@@ -203,9 +206,10 @@ impl Shared {
         // Shards may have the handle at different places.
         ask.handle = engine.handles.place(ask.id);
         engine.read_window(&ask, window);
-        engine.submit_shared(now);
-        engine.run(now);
+        engine.submit_shared();
         self.leave(now, &mut engine);
+        drop(engine);
+        self.deliver(now);
     }
 }
 
@@ -213,7 +217,7 @@ impl Host for Shared {
     type Engine = Engine;
 
     fn engine(&self) -> Result<EngineLock<'_, Engine>, Fault> {
-        if let Some(mut engine) = lock_unbroken(&self.engine) {
+        if let Some(mut engine) = lock_unbroken(&self.engine).filter(|_| !self.port.is_broken()) {
             engine.totals.locks += 1;
             engine.catch_up();
             return Ok(EngineLock::new(engine));
@@ -227,6 +231,10 @@ impl Host for Shared {
 
     fn board(&self) -> &Board {
         &self.board
+    }
+
+    fn port(&self) -> Option<&Port> {
+        Some(&self.port)
     }
 
     fn is_simulated(&self) -> bool {

@@ -13,6 +13,8 @@
 //! | [`Notices`] | events of the layer, for the watchers of its devices |
 //! | [`Host`], [`Turns`], [`HostLane`], [`LaneTasks`] | what the frame itself stands on: lanes that share state behind one lock. The page cache uses it with a state machine in place of tasks |
 //! | [`Board`], [`Outlook`] | what threads see of that state without the lock, and the threads that come back for it |
+//! | [`Port`] | the layer's own lane below behind a lock of its own, so that no system call is made under the lock on that state |
+//! | [`Rings`] | bells that are rung when the lock on that state has been released |
 //! | [`lock_times`] | when a thread has such a lock, for models of more processors |
 //! | [`IoTable`], [`Lanes`], [`Line`] | the I/Os, the wakers and the lines of waiters of such a layer |
 //!
@@ -36,7 +38,9 @@ pub mod lock_times;
 mod memory;
 mod notices;
 mod pace;
+pub mod port;
 pub mod ranges;
+pub mod rings;
 pub mod table;
 mod wait;
 
@@ -54,6 +58,8 @@ pub use layer::Layer;
 pub use memory::{Buffer, xor};
 pub use notices::Notices;
 pub use pace::{Pace, Progress, WorkTable};
+pub use port::Port;
 pub use ranges::{Mode, RangeLocks};
+pub use rings::Rings;
 pub use table::{Table, TableError};
 pub use wait::{Event, Permit, Permits, RangeLock, Ranges};

@@ -29,4 +29,5 @@ mod stacked;
 mod stamp;
 mod threads;
 mod turns;
+mod unlocked;
 mod workload;

@@ -119,11 +119,11 @@ impl Board {
         if let Some(at) = outlook.due {
             lanes.hasten(at);
         }
-        self.tell(now, outlook.thread, !simulated);
+        self.tell(now, lanes, outlook.thread, !simulated);
     }
 
     /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
-    fn tell(&self, now: Time, thread: Option<Time>, comes: bool) {
+    fn tell<F>(&self, now: Time, lanes: &Lanes<F>, thread: Option<Time>, comes: bool) {
         let told = self.told.load(Ordering::SeqCst);
         let keeps = thread.is_none() && comes && now.0 < told;
         let visit = if keeps { told } else { NEVER };
@@ -140,7 +140,7 @@ impl Board {
             Some(at) if at.0 < told || (told <= now.0 && was_kept) => {
                 self.told.store(at.0, Ordering::SeqCst);
                 self.kept.store(false, Ordering::Relaxed);
-                lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| waker.ring());
+                lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| lanes.ring_later(waker));
             }
             // In this case a thread has checked and knows the next time.
             Some(at) if told <= now.0 => self.told.store(at.0, Ordering::SeqCst),

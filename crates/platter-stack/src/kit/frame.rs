@@ -110,7 +110,7 @@ impl<L: Layer> Frame<L> {
     /// A device below has panicked with the lock held: ends the layer.
     #[cold]
     fn break_off(&self) -> Fault {
-        let mut engine = lock(&self.engine);
+        let mut engine = EngineLock::new(lock(&self.engine));
         if !engine.is_broken() {
             engine.break_off("a panic of a device below");
         }

@@ -3,6 +3,8 @@
 use super::board::{Board, Outlook};
 use super::lanes::{LaneEntry, Lanes};
 use super::lock_times;
+use super::port::{Order, Port};
+use super::rings::Rings;
 use crate::sync::MutexGuard;
 use platter_block::fault::Fault;
 use platter_block::lane::Lane;
@@ -31,8 +33,10 @@ pub trait Turns: Send {
         self.lanes_mut().join(entry)
     }
 
-    /// Calls `each` with the layer's own lanes below.
-    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane));
+    /// Calls `each` with the layer's own lanes below. One behind a [`Port`] is not among them.
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
+        let _ = each;
+    }
 
     /// The work that is left.
     fn outlook(&self, now: Time) -> Outlook;
@@ -62,6 +66,8 @@ pub trait Turns: Send {
 /// The lock on the state of a layer. A panic while it is held breaks the state: all lanes are woken, to fail their bios.
 pub struct EngineLock<'a, E: Turns> {
     guard: MutexGuard<'a, E>,
+    /// The bells of lanes that were woken. Dropped, and so rung, when the lock has been released.
+    rings: Option<Rings>,
     /// Since when, if that is recorded.
     since: Option<Instant>,
 }
@@ -69,7 +75,7 @@ pub struct EngineLock<'a, E: Turns> {
 impl<'a, E: Turns> EngineLock<'a, E> {
     /// From the guard of the lock, which has just been taken.
     pub fn new(guard: MutexGuard<'a, E>) -> EngineLock<'a, E> {
-        EngineLock { guard, since: lock_times::begin() }
+        EngineLock { guard, rings: None, since: lock_times::begin() }
     }
 }
 
@@ -95,6 +101,7 @@ impl<E: Turns> Drop for EngineLock<'_, E> {
         if let Some(since) = self.since {
             lock_times::end(std::ptr::from_ref(&*self.guard).addr(), since);
         }
+        self.rings = self.guard.lanes().take_rings();
     }
 }
 
@@ -117,6 +124,77 @@ pub trait Host: Send + Sync + 'static {
 
     /// The time of the devices below.
     fn now(&self) -> Time;
+
+    /// The layer's own lane below, if that has a lock of its own.
+    fn port(&self) -> Option<&Port> {
+        None
+    }
+
+    /// Before a turn: takes what has come back, without the lock of the state.
+    fn collect(&self, now: Time) {
+        if let Some(port) = self.port()
+            && self.board().is_out()
+        {
+            run_port(self, port, now);
+        }
+    }
+
+    /// After a turn: submits what it has ordered, without the lock of the state. What comes back at once is handled in a turn
+    /// of its own, which submits nothing, so that this ends.
+    fn deliver(&self, now: Time) {
+        if let Some(port) = self.port()
+            && port.has_orders()
+            && run_port(self, port, now)
+            && let Ok(mut engine) = self.engine()
+        {
+            engine.enter();
+            engine.run(now);
+            self.leave(now, &mut engine);
+        }
+    }
+
+    /// Appends the descriptors of all of the layer's own lanes, as [`Lane::wait_handles`] does. Every one is asked: a lane
+    /// signals only lanes that have asked.
+    fn hear(&self, handles: &mut Vec<i32>) -> bool {
+        let Some(port) = self.port() else {
+            let mut heard = true;
+            return self.engine().is_ok_and(|engine| {
+                engine.each_below(&mut |lane| heard &= lane.wait_handles(handles));
+                heard
+            });
+        };
+        let heard = port.wait_handles(handles);
+        self.deliver(self.now());
+        heard
+    }
+
+    /// Requests of the layer's own lanes with the drivers below.
+    fn in_flight(&self) -> u32 {
+        if let Some(port) = self.port() {
+            return port.in_flight();
+        }
+        let mut sum = 0;
+        if let Ok(engine) = self.engine() {
+            engine.each_below(&mut |lane| sum += lane.in_flight());
+        }
+        sum
+    }
+
+    /// A thread waits: the layer's own lanes hold nothing back.
+    fn unplug(&self, now: Time) {
+        match self.port() {
+            Some(port) if self.board().is_out() => {
+                port.order([Order::Unplug]);
+                self.deliver(now);
+            }
+            Some(_) => {}
+            None => {
+                if let Ok(mut engine) = self.engine() {
+                    engine.unplug(now);
+                }
+            }
+        }
+    }
 
     /// Publishes the work that is left. To be called before the lock is released if that has changed.
     fn publish(&self, now: Time, engine: &Self::Engine) {
@@ -154,7 +232,30 @@ pub trait Host: Send + Sync + 'static {
             if now.since(since) >= patience {
                 return false;
             }
+            drop(engine.lanes().take_rings());
             engine.wait(now, Some(patience));
         }
+    }
+}
+
+/// Runs a port. If that panics the state is broken: all lanes are woken, to fail their bios.
+fn run_port<H: Host + ?Sized>(host: &H, port: &Port, now: Time) -> bool {
+    let breaks = Breaks { host, port };
+    let wants_turn = port.run(now);
+    std::mem::forget(breaks);
+    wants_turn
+}
+
+struct Breaks<'a, H: Host + ?Sized> {
+    host: &'a H,
+    port: &'a Port,
+}
+
+impl<H: Host + ?Sized> Drop for Breaks<'_, H> {
+    fn drop(&mut self) {
+        let engine = self.host.engine();
+        self.port.break_off();
+        // Released by a thread that panics, so all lanes are woken.
+        drop(engine);
     }
 }

@@ -210,6 +210,7 @@ impl<T: LaneTasks> HostLane<T> {
     /// Runs a turn of the engine. Returns whether another one may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let host = Arc::clone(&self.base.host);
+        host.collect(now);
         let mut held = match host.engine() {
             Ok(held) => held,
             Err(fault) => return self.fail_all(fault),
@@ -223,6 +224,7 @@ impl<T: LaneTasks> HostLane<T> {
         }
         host.leave(now, engine);
         drop(held);
+        host.deliver(now);
         self.tasks.after_turn(&self.base);
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
@@ -293,26 +295,11 @@ impl<T: LaneTasks> HostLane<T> {
         }
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
-        let host = Arc::clone(&self.base.host);
-        let mut listens = false;
-        let heard = match host.engine() {
-            // The next run fails all bios.
-            Err(_) => false,
-            Ok(mut engine) => {
-                self.listed = self.base.sleeps && self.has_bell;
-                listens = !self.listed || engine.lanes_mut().sleep(self.base.number);
-                // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
-                let hears = !listens || hear(&*engine, &mut handles);
-                // Another thread may have scheduled an earlier wakeup since.
-                let due = engine.outlook(now).due;
-                timeout = timeout.into_iter().chain(due.map(|at| at.since(now))).min();
-                if self.listed && listens {
-                    engine.lanes_mut().set_hears(hears, timeout.map(|span| now + span));
-                }
-                host.publish(now, &engine);
-                hears || !engine.is_out()
-            }
-        };
+        let (mut listens, mut heard) = (false, false);
+        // If the state is broken, the next run fails all bios.
+        if let Ok(ready) = self.prepare_sleep(now, &mut timeout, &mut handles) {
+            (listens, heard) = ready;
+        }
         // Completions that cannot be waited for are found by the next run.
         if heard && !self.base.entry.kicked.load(Ordering::SeqCst) {
             self.base.own.sleep(now, timeout, &handles);
@@ -324,6 +311,39 @@ impl<T: LaneTasks> HostLane<T> {
             // The lane may not be run again.
             self.resign(now);
         }
+    }
+
+    /// Lists the lane among those that sleep, until the layer is to be run at the latest, and appends the descriptors to listen to.
+    /// Returns whether it listens to the layer's own lanes, and whether all that it waits for wakes it.
+    fn prepare_sleep(
+        &mut self,
+        now: Time,
+        timeout: &mut Option<Span>,
+        handles: &mut Vec<i32>,
+    ) -> Result<(bool, bool), Fault> {
+        let host = Arc::clone(&self.base.host);
+        let mut engine = host.engine()?;
+        self.listed = self.base.sleeps && self.has_bell;
+        let listens = !self.listed || engine.lanes_mut().sleep(self.base.number);
+        let mut hears = true;
+        if listens {
+            if self.listed {
+                // Not asleep yet: it looks once more when it has the descriptors.
+                engine.lanes_mut().set_hears(false, Some(Time(0)));
+            }
+            drop(engine);
+            // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
+            hears = host.hear(handles);
+            engine = host.engine()?;
+        }
+        // Another thread may have scheduled an earlier wakeup since.
+        let due = engine.outlook(now).due;
+        *timeout = timeout.iter().copied().chain(due.map(|at| at.since(now))).min();
+        if self.listed && listens {
+            engine.lanes_mut().set_hears(hears, timeout.map(|span| now + span));
+        }
+        host.publish(now, &engine);
+        Ok((listens, hears || !engine.is_out()))
     }
 
     /// Removes the lane from the engine's list, because it will not sleep again or only in its own lane: others must not
@@ -382,10 +402,8 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         if self.base.own_out > 0 {
             self.base.own.unplug(now);
         }
-        if self.tasks.count() > 0
-            && let Ok(mut engine) = self.base.host.engine()
-        {
-            engine.unplug(now);
+        if self.tasks.count() > 0 {
+            self.base.host.unplug(now);
         }
     }
 
@@ -417,16 +435,13 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         let own = self.base.own.wait_handles(out);
         self.is_listed_outside.set(true);
-        self.base.host.engine().is_ok_and(|engine| hear(&*engine, out)) && own
+        self.base.host.hear(out) && own
     }
 
     fn in_flight(&self) -> u32 {
         // A lane that is run for the layer's own work counts that work too.
         let counts = self.tasks.count() > 0 || (self.is_background && self.base.host.board().has_work());
-        let mut shared = 0;
-        if counts && let Ok(engine) = self.base.host.engine() {
-            engine.each_below(&mut |lane| shared += lane.in_flight());
-        }
+        let shared = if counts { self.base.host.in_flight() } else { 0 };
         self.base.own.in_flight() + shared
     }
 
@@ -440,6 +455,7 @@ impl<T: LaneTasks> Lane for HostLane<T> {
             self.tasks.cancel(now, self.base.number, token, &mut engine);
             host.leave(now, &mut engine);
         }
+        host.deliver(now);
         self.give_back();
     }
 
@@ -473,13 +489,6 @@ fn finish(door: &mut Door, done: &mut Vec<Bio>, mut bio: Bio) {
         false => door.complete(1),
     }
     done.push(bio);
-}
-
-/// Adds the descriptors of all of a layer's own lanes. Every one is asked: a lane signals only lanes that have asked.
-fn hear(engine: &impl Turns, handles: &mut Vec<i32>) -> bool {
-    let mut heard = true;
-    engine.each_below(&mut |lane| heard &= lane.wait_handles(handles));
-    heard
 }
 
 /// Whether a bio has the range and the memory that a device of this geometry accepts.

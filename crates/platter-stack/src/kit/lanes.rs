@@ -1,8 +1,10 @@
 //! The lanes of a stateful layer as its shared state sees them: what they wait for, and which one listens to the
 //! layer's own lane below (the *shared lane*); and lines of tasks that wait for a resource in order.
 
+use super::rings::Rings;
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +22,12 @@ impl LaneEntry {
         Arc::new(LaneEntry { kicked: AtomicBool::new(false), bell })
     }
 
-    fn kick(&self) {
+    /// The bell is rung later, when the lock of the layer has been released.
+    fn kick(&self, rings: &RefCell<Rings>) {
         if !self.kicked.swap(true, Ordering::SeqCst)
             && let Some(bell) = &self.bell
         {
-            bell.ring();
+            rings.borrow_mut().push(Arc::clone(bell));
         }
     }
 }
@@ -51,11 +54,14 @@ pub struct Lanes<F> {
     until: Option<Time>,
     /// Other lanes that sleep.
     sleepers: Vec<u32>,
+    /// Bells to ring when the lock of the layer has been released.
+    rings: RefCell<Rings>,
 }
 
 impl<F> Default for Lanes<F> {
     fn default() -> Lanes<F> {
-        Lanes { list: Vec::new(), listener: None, hears: false, until: None, sleepers: Vec::new() }
+        let (listener, rings) = (None, RefCell::default());
+        Lanes { list: Vec::new(), listener, hears: false, until: None, sleepers: Vec::new(), rings }
     }
 }
 
@@ -81,20 +87,32 @@ impl<F> Lanes<F> {
     /// Makes a lane check the events that it waits for.
     pub fn kick(&self, number: u32) {
         if let Some(Some(lane)) = self.list.get(number as usize) {
-            lane.entry.kick();
+            lane.entry.kick(&self.rings);
         }
     }
 
     /// Makes every lane check the events that it waits for.
     pub fn kick_all(&self) {
-        self.list.iter().flatten().for_each(|lane| lane.entry.kick());
+        self.list.iter().flatten().for_each(|lane| lane.entry.kick(&self.rings));
+    }
+
+    /// Rings a bell when the lock of the layer has been released.
+    pub fn ring_later(&self, bell: Arc<dyn Bell>) {
+        self.rings.borrow_mut().push(bell);
+    }
+
+    /// The bells to ring, which ring when the result is dropped; `None`: there are none.
+    #[inline]
+    pub fn take_rings(&self) -> Option<Rings> {
+        let mut rings = self.rings.borrow_mut();
+        (!rings.is_empty()).then(|| std::mem::take(&mut *rings))
     }
 
     /// Tells a lane that an I/O that it waits for has ended.
     pub fn tell(&mut self, number: u32, failed: Option<F>) {
         if let Some(Some(lane)) = self.list.get_mut(number as usize) {
             lane.failures.extend(failed);
-            lane.entry.kick();
+            lane.entry.kick(&self.rings);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Every interleaving of a few lanes at the gate of a layer. The gate is the library's own source, built on the locks
-//! and atomics of a model checker.
+//! Every interleaving of a few lanes at the gate of a layer, and of threads at the port of its own lane. Both are the
+//! library's own source, built on the locks and atomics of a model checker.
 
 mod sync;
 
@@ -7,5 +7,10 @@ mod sync;
 #[path = "../../src/barrier_gate.rs"]
 mod barrier_gate;
 
+#[allow(unreachable_pub, dead_code, reason = "public in the library, and models use a part of it")]
+#[path = "../../src/kit/port.rs"]
+mod port;
+
 mod models;
+mod ports;
 mod turns;

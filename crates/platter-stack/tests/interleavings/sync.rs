@@ -1,12 +1,17 @@
 //! Replaces the library's `sync`.
 
-use loom::sync::atomic::{self as model, fence};
+use loom::sync::atomic as model;
 
+pub(crate) use loom::sync::atomic::fence;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::Ordering;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock().ok()
 }
 
 /// The checker models sequential consistency of fences only. A fence after each such write and none at reads

@@ -3,10 +3,11 @@
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_stack::barrier_gate::BarrierGate;
+use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::{Board, EngineLock, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Turns};
 use platter_stack::sync::{Mutex, lock_unbroken};
 use std::sync::Arc;
@@ -255,4 +256,45 @@ fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
         assert_eq!(failed(&mut waiting), [Kind::Broken], "{nth}");
         assert_eq!(failed(&mut faulty).len(), usize::from(nth == 0));
     }
+}
+
+/// Notes for each ring whether the lock on the state was free.
+struct Watchful {
+    host: Arc<Shared>,
+    rings: Mutex<Vec<bool>>,
+}
+
+impl Bell for Watchful {
+    fn ring(&self) {
+        let is_free = self.host.engine.try_lock().is_ok();
+        self.rings.lock().unwrap().push(is_free);
+    }
+}
+
+/// What wakes a thread is a system call.
+#[test]
+fn bells_ring_when_the_lock_has_been_released() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    let host = host(&device);
+    let bell = Arc::new(Watchful { host: Arc::clone(&host), rings: Mutex::default() });
+    let rings = || std::mem::take(&mut *bell.rings.lock().unwrap());
+    let mut engine = host.engine().unwrap();
+    for _ in 0..7 {
+        let entry = LaneEntry::new(Some(Arc::<Watchful>::clone(&bell)));
+        let number = engine.lanes.join(&entry);
+        engine.lanes.kick(number);
+        engine.lanes.kick(number);
+    }
+    assert!(rings().is_empty());
+    drop(engine);
+    assert_eq!(rings(), [true; 7], "each bell rings once");
+    host.board.keep(&[], Arc::<Watchful>::clone(&bell));
+    let engine = host.engine().unwrap();
+    let outlook = Outlook { thread: Some(Time(9)), ..Outlook::default() };
+    host.board.publish(Time(0), &engine.lanes, outlook, false);
+    assert!(rings().is_empty());
+    drop(engine);
+    assert_eq!(rings(), [true], "so do those of threads that come back");
+    drop(host.engine().unwrap());
+    assert!(rings().is_empty());
 }

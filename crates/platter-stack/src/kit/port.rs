@@ -1,0 +1,185 @@
+//! A layer's own lane below, behind a lock of its own, so that no system call is made under the lock of the layer.
+//!
+//! A turn, which holds the lock of the layer, only notes what the lane is to do ([`Port::order`]). Threads that have
+//! released that lock run the lane ([`Port::run`]): they give it what was noted, and keep what has come back for the next
+//! turn. A thread that finds the lane in use does not wait for it: the thread that uses it looks for new orders after it
+//! has released it, and carries them out. `tests/interleavings` checks that none is left.
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, try_lock};
+use platter_block::bio::Bio;
+use platter_block::lane::Lane;
+use platter_block::time::{Span, Time};
+
+/// What the lane is to do.
+pub enum Order {
+    /// Take a bio.
+    Submit(Bio),
+    /// Cancel the bios with a token.
+    Cancel(u64),
+    /// Hold nothing back: a thread waits.
+    Unplug,
+}
+
+/// The lane, and what the thread that uses it works on.
+struct Driver {
+    // Dropped first: this waits for the I/O that its driver has.
+    lane: Box<dyn Lane>,
+    orders: Vec<Order>,
+    came: Vec<Bio>,
+    /// When it was to be run at last.
+    wakeup: Option<Time>,
+}
+
+/// What turns and the thread that uses the lane pass to each other.
+struct Exchange {
+    orders: Vec<Order>,
+    came: Vec<Bio>,
+    /// When the lane is to be run even if nothing completes.
+    wakeup: Option<Time>,
+    /// What the layer knows of that.
+    known: Option<Time>,
+}
+
+/// See the module.
+pub struct Port {
+    driver: Mutex<Driver>,
+    exchange: Mutex<Exchange>,
+    /// 1: there are orders, or bios that have come back. Written under the lock of the exchange.
+    ordered: AtomicU64,
+    has_come: AtomicU64,
+    in_flight: AtomicU64,
+    /// 1: the lane has panicked.
+    broken: AtomicU64,
+    /// Time is virtual: it passes while any lane is run, so the lane is always asked for its next wakeup.
+    simulated: bool,
+}
+
+impl Port {
+    /// A port to a lane, over devices whose time is virtual if `simulated`.
+    pub fn new(lane: Box<dyn Lane>, simulated: bool) -> Port {
+        let driver = Driver { lane, orders: Vec::new(), came: Vec::new(), wakeup: None };
+        let exchange = Exchange { orders: Vec::new(), came: Vec::new(), wakeup: None, known: None };
+        Port {
+            driver: Mutex::new(driver),
+            exchange: Mutex::new(exchange),
+            ordered: AtomicU64::new(0),
+            has_come: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            broken: AtomicU64::new(0),
+            simulated,
+        }
+    }
+
+    /// Notes what the lane is to do, in order. The caller, or any other thread, then calls [`Port::run`] without the lock of the
+    /// layer.
+    pub fn order(&self, orders: impl IntoIterator<Item = Order>) {
+        let mut exchange = lock(&self.exchange);
+        exchange.orders.extend(orders);
+        self.ordered.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether there are orders.
+    #[inline]
+    pub fn has_orders(&self) -> bool {
+        self.ordered.load(Ordering::Relaxed) != 0
+    }
+
+    /// Carries orders out and runs the lane, unless another thread is about to do so. Returns whether the layer has to take
+    /// a turn: bios have come back, or the lane is to be run earlier than the layer knows.
+    pub fn run(&self, now: Time) -> bool {
+        let mut wants_turn = false;
+        while !self.is_broken() {
+            // Before: orders are noted. After: the lane is asked for. The thread that has it does the reverse.
+            fence(Ordering::SeqCst);
+            let Some(mut driver) = self.try_driver() else { break };
+            wants_turn |= self.drive(&mut driver, now);
+            drop(driver);
+            fence(Ordering::SeqCst);
+            if !self.has_orders() {
+                break;
+            }
+        }
+        wants_turn
+    }
+
+    fn try_driver(&self) -> Option<MutexGuard<'_, Driver>> {
+        if self.simulated { Some(lock(&self.driver)) } else { try_lock(&self.driver) }
+    }
+
+    fn drive(&self, driver: &mut Driver, now: Time) -> bool {
+        if self.has_orders() {
+            let mut exchange = lock(&self.exchange);
+            std::mem::swap(&mut driver.orders, &mut exchange.orders);
+            self.ordered.store(0, Ordering::Relaxed);
+        }
+        let lane = driver.lane.as_mut();
+        for order in driver.orders.drain(..) {
+            match order {
+                Order::Submit(bio) => lane.submit(now, bio),
+                Order::Cancel(token) => lane.cancel(now, token),
+                Order::Unplug => lane.unplug(now),
+            }
+        }
+        lane.run(now);
+        lane.take_done(&mut driver.came);
+        self.in_flight.store(u64::from(lane.in_flight()), Ordering::Relaxed);
+        let wakeup = lane.next_wakeup();
+        if driver.came.is_empty() && wakeup == driver.wakeup && !self.simulated {
+            return false;
+        }
+        driver.wakeup = wakeup;
+        let mut exchange = lock(&self.exchange);
+        exchange.wakeup = wakeup;
+        exchange.came.append(&mut driver.came);
+        let has_come = !exchange.came.is_empty();
+        if has_come {
+            self.has_come.store(1, Ordering::Relaxed);
+        }
+        has_come || wakeup.is_some_and(|at| exchange.known.is_none_or(|known| at < known))
+    }
+
+    /// Moves the bios that have come back to the end of `out`.
+    pub fn take_done(&self, out: &mut Vec<Bio>) {
+        if self.has_come.load(Ordering::Relaxed) != 0 {
+            let mut exchange = lock(&self.exchange);
+            out.append(&mut exchange.came);
+            self.has_come.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// When the lane is to be run even if nothing completes, for a layer that publishes it before its lock is released.
+    pub fn next_wakeup(&self) -> Option<Time> {
+        let live = self.simulated.then(|| lock(&self.driver).lane.next_wakeup());
+        let mut exchange = lock(&self.exchange);
+        exchange.known = live.unwrap_or(exchange.wakeup);
+        exchange.known
+    }
+
+    /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does. The caller then runs the port if it
+    /// [has orders](Port::has_orders): another thread may have left some meanwhile.
+    pub fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        !self.is_broken() && lock(&self.driver).lane.wait_handles(out)
+    }
+
+    /// Requests with the drivers below, as of the last run.
+    pub fn in_flight(&self) -> u32 {
+        u32::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// Sleeps until the lane has something to do, as [`Lane::wait`] does. For a layer that is being dropped: other threads
+    /// could not run the lane meanwhile.
+    pub fn wait(&self, now: Time, timeout: Option<Span>) {
+        lock(&self.driver).lane.wait(now, timeout);
+    }
+
+    /// The lane has panicked: it is not run again.
+    pub fn break_off(&self) {
+        self.broken.store(1, Ordering::SeqCst);
+    }
+
+    /// Whether the lane has panicked.
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.broken.load(Ordering::SeqCst) != 0
+    }
+}
