@@ -15,8 +15,8 @@
 //! - elevators keep their contract;
 //! - after the faults end, everything works again, and all memory is released.
 //!
-//! A plan that leads to a finding is shrunk before it is shown: steps, faults and layers that are not needed are
-//! removed.
+//! A plan that leads to a finding is shrunk before it is shown, unless [`Options::shrink`] is off: steps, faults and layers
+//! that are not needed are removed.
 
 use plan::Plan;
 use platter_block::fault::Fault;
@@ -58,7 +58,7 @@ pub struct Found {
     pub times: u64,
     /// The failed check.
     pub what: String,
-    /// The smallest plan that was found to lead to such a finding: its disks, layers and steps.
+    /// The smallest plan that was found to lead to such a finding, or that of the run: its disks, layers and steps.
     pub plan: String,
 }
 

@@ -19,7 +19,7 @@ fn soak(bug: &'static Bug, runs: u64) -> platter_kit::soak::Report {
     // Some defects need the policies of past kernels.
     platter_repro::policies::register_readahead();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let options = Options { runs, threads, bug: Some(bug), ..Options::default() };
+    let options = Options { runs, threads, bug: Some(bug), shrink: false, ..Options::default() };
     run(&options, &AtomicBool::new(false), &mut |_| {})
 }
 

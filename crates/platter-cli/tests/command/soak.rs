@@ -20,7 +20,7 @@ fn a_soak_reports_what_it_came_across() {
 
 #[test]
 fn a_bug_is_found_with_a_seed_that_repeats_it() {
-    let soak = |seed: &str, runs: &str| {
+    let soak = |seed: &str, runs: &str, more: &[&str]| {
         let args = [
             "sim",
             "soak",
@@ -34,14 +34,18 @@ fn a_bug_is_found_with_a_seed_that_repeats_it() {
             "--without",
             UNKEPT,
         ];
-        let output = run(&args);
+        let output = run(&[&args, more].concat());
         assert_eq!(output.status.code(), Some(1));
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["findings"][0], report["found"]);
         report["found"].clone()
     };
-    let found = soak("1", "50");
-    assert_eq!(soak(&found["seed"].to_string(), "1"), found);
+    let found = soak("1", "50", &[]);
+    assert_eq!(soak(&found["seed"].to_string(), "1", &[]), found);
+    let whole = soak("1", "50", &["--no-shrink"]);
+    assert_eq!((&whole["seed"], &whole["kind"]), (&found["seed"], &found["kind"]));
+    let lines = |found: &serde_json::Value| found["plan"].as_str().unwrap().lines().count();
+    assert!(lines(&whole) > 2 * lines(&found), "the smaller plan is found without the option only");
     assert!(found["replay"].as_str().unwrap().contains("--bug lost-write"));
 }
 

@@ -11,7 +11,7 @@ fn soak(options: &Options) -> Report {
 fn each_bug_is_found_within_its_number_of_runs() {
     for bug in bugs::TABLE {
         let Reach::Within(runs) = bug.reach else { panic!("{}: {:?}", bug.name, bug.reach) };
-        let options = Options { runs, bug: Some(bug), ..Options::default() };
+        let options = Options { runs, threads: 2, bug: Some(bug), shrink: false, ..Options::default() };
         let report = soak(&options);
         let found = report.found.first().unwrap_or_else(|| panic!("{}: not in {runs} runs", bug.name));
         // A finding occurs again when its run is repeated alone.
@@ -116,6 +116,8 @@ fn findings_are_made_small() {
     let found = &report.found[0];
     let whole = Plan::new(found.seed, Features::default()).to_string();
     assert!(found.plan.lines().count() < whole.lines().count() / 2, "{}", found.plan);
+    let unshrunk = soak(&Options { shrink: false, ..options });
+    assert_eq!((unshrunk.found[0].kind, &unshrunk.found[0].plan), (found.kind, &whole));
 }
 
 /// All of a soak's findings, counted by kind.

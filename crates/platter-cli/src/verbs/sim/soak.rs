@@ -46,6 +46,9 @@ pub(crate) struct Soak {
     /// Continue after a finding, and count findings by kind
     #[arg(long)]
     all: bool,
+    /// Show the plan of the run that found something, and do not look for a smaller one
+    #[arg(long)]
+    no_shrink: bool,
     /// Threads [default: one for each processor]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -59,7 +62,7 @@ pub(crate) struct Soak {
     #[arg(long, value_name = "NAME", value_parser = parse_bug)]
     bug: Option<Choice>,
     /// Soak real drivers, on files in this directory or on this block device, which is overwritten
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["bug", "all"])]
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["bug", "all", "no_shrink"])]
     real: Option<PathBuf>,
     /// With --real: only this driver; may be repeated [default: all]
     #[arg(long, value_name = "NAME", value_parser = parse_driver, requires = "real")]
@@ -123,8 +126,16 @@ impl Soak {
         let runs = self.runs.unwrap_or(if self.time.is_some() { u64::MAX } else { 1000 });
         let threads = self.threads.or_else(|| std::thread::available_parallelism().ok());
         let threads = threads.map_or(1, NonZeroUsize::get);
-        let options =
-            soak::Options { seed: self.seed, runs, threads, bug, time: self.time, without, all: self.all };
+        let options = soak::Options {
+            seed: self.seed,
+            runs,
+            threads,
+            bug,
+            time: self.time,
+            without,
+            all: self.all,
+            shrink: !self.no_shrink,
+        };
         let mut progress = Progress::new(context.progress);
         let mut show = |done: u64| {
             if progress.is_due() {
