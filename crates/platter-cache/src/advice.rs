@@ -3,6 +3,7 @@
 use super::policy::Policy;
 use super::shared::Shared;
 use crate::readahead::Hint;
+use platter_block::deferred::Depth;
 use platter_block::fault::Fault;
 use platter_block::handle::HandleId;
 use platter_stack::kit::{Host, Turns};
@@ -35,18 +36,19 @@ impl Shared {
         (pos, len): (u64, u64),
         tells: bool,
     ) -> Result<(), Fault> {
+        // Code of the program that is deferred may wait for what is submitted here.
+        let _depth = Depth::enter();
         let mut engine = self.engine()?;
         match hint {
             Hint::WillNeed => engine.will_need(id, pos, len),
             Hint::DontNeed => engine.dont_need(pos, len),
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
                 let place = engine.handles.place(id);
-                if let Some(handle) = engine.handles.at(place) {
-                    handle.once = hint == Hint::NoReuse;
-                    if let (Some(policy), false) = (&handle.policy, handle.once || !tells) {
-                        policy.lock().policy.advise(hint);
-                    }
-                }
+                let Some(handle) = engine.handles.at(place) else { return Ok(()) };
+                handle.once = hint == Hint::NoReuse;
+                let told = handle.policy.clone().filter(|_| tells && !handle.once);
+                drop(engine);
+                told.into_iter().for_each(|policy| policy.lock().policy.advise(hint));
                 return Ok(());
             }
         }

@@ -22,7 +22,6 @@ use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::handle::HandleId;
-use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_stack::kit::port::Order;
@@ -80,7 +79,7 @@ pub(super) struct Totals {
 }
 
 pub(super) struct Engine {
-    // Dropped first, and last used here: this waits for the I/O that its driver has.
+    // Dropped first, when no other share is left: this waits for the I/O that its driver has.
     port: Arc<Port>,
     pub(super) pages: PageTable,
     pub(super) ios: Ios,
@@ -234,20 +233,17 @@ impl Engine {
         self.staged.push((bio, own));
     }
 
-    /// Submits the staged bios to `own`, or orders that of the shared lane. Returns the number submitted to `own`.
-    pub(super) fn submit(&mut self, now: Time, own: &mut dyn Lane) -> u32 {
-        let mut to_own = 0;
+    /// Moves the staged bios to `own`, or orders that of the shared lane. Returns the number moved to `own`.
+    pub(super) fn submit(&mut self, own: &mut Vec<Bio>) -> u32 {
+        let before = own.len();
         for (bio, is_own) in self.staged.drain(..) {
             match is_own {
-                true => {
-                    to_own += 1;
-                    own.submit(now, bio);
-                }
+                true => own.push(bio),
                 false => self.orders.push(Order::Submit(bio)),
             }
         }
         self.order();
-        to_own
+        (own.len() - before) as u32
     }
 
     /// As `submit`, where there is only the shared lane.
@@ -549,6 +545,7 @@ impl Turns for Engine {
         self.totals.work += u64::from(self.work);
         self.publish_urgency();
         self.publish_ahead();
+        self.port.set_owes_memory(!self.away.is_empty());
         self.grant(now);
         self.pass_handles_on(now);
         if self.shared_out > 0 {

@@ -167,7 +167,7 @@ impl LaneTasks for Tasks {
         self.expire(now, engine);
         self.tasks.iter_mut().filter(|task| task.plan.is_due()).for_each(|task| engine.carry_out(task));
         self.step_all(now, base, engine);
-        let to_own = engine.submit(now, base.own.as_mut());
+        let to_own = engine.submit(&mut base.to_own);
         base.own_out += to_own;
         engine.run(now);
         self.gone = self.gone.take().or_else(|| engine.pages.take_gone());

@@ -13,6 +13,7 @@ use crate::readahead::PAGE;
 use crate::sync::{AtomicU64, Mutex, lock, lock_unbroken};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
+use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::handle::HandleCounters;
@@ -199,6 +200,8 @@ impl Shared {
     }
 
     fn read_ahead(&self, PeerRead { mut ask, window, .. }: PeerRead) {
+        // Code of the program that is deferred may wait for what is submitted here.
+        let _depth = Depth::enter();
         // A shard that is broken reads nothing.
         let Ok(mut engine) = self.engine() else { return };
         let now = self.below.now();

@@ -2,8 +2,8 @@
 
 use platter_block::deferred::Held;
 pub use std::sync::Mutex;
+use std::sync::PoisonError;
 pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use std::sync::{PoisonError, TryLockError};
 
 /// A guard that is counted while it is held, so that no foreign code (such as the destructor of a buffer)
 /// runs before it is released.
@@ -19,11 +19,7 @@ pub fn lock_unbroken<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     Held::try_new(|| mutex.lock().ok())
 }
 
-/// Locks, unless another thread holds the lock; also after a panic, as [`lock`] does.
-pub fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    Held::try_new(|| match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    })
+/// Locks, unless another thread holds the lock or a panic may have left the data behind it inconsistent.
+pub fn try_lock_unbroken<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    Held::try_new(|| mutex.try_lock().ok())
 }

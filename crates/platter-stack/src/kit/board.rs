@@ -96,12 +96,13 @@ impl Board {
     pub fn keep(&self, below: &[Arc<dyn Backend>], keeper: Arc<dyn Bell>) {
         below.iter().for_each(|below| below.keep(Arc::clone(&keeper)));
         let mut wakers = lock(&self.wakers);
+        wakers.retain(|waker| waker.strong_count() > 0);
+        wakers.push(Arc::downgrade(&keeper));
+        drop(wakers);
         if self.told.load(Ordering::SeqCst) != NEVER {
             // The owner of the bell that was told may be gone.
             keeper.ring();
         }
-        wakers.retain(|waker| waker.strong_count() > 0);
-        wakers.push(Arc::downgrade(&keeper));
     }
 
     /// To be called with the lock held, before it is released.

@@ -6,6 +6,7 @@ use super::lock_times;
 use super::port::{Order, Port};
 use super::rings::Rings;
 use crate::sync::MutexGuard;
+use platter_block::deferred::Depth;
 use platter_block::fault::Fault;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
@@ -68,6 +69,8 @@ pub struct EngineLock<'a, E: Turns> {
     guard: MutexGuard<'a, E>,
     /// The bells of lanes that were woken. Dropped, and so rung, when the lock has been released.
     rings: Option<Rings>,
+    // Dropped last: code of the program that is deferred may wait for a lane that was woken.
+    _depth: Depth,
     /// Since when, if that is recorded.
     since: Option<Instant>,
 }
@@ -75,7 +78,7 @@ pub struct EngineLock<'a, E: Turns> {
 impl<'a, E: Turns> EngineLock<'a, E> {
     /// From the guard of the lock, which has just been taken.
     pub fn new(guard: MutexGuard<'a, E>) -> EngineLock<'a, E> {
-        EngineLock { guard, rings: None, since: lock_times::begin() }
+        EngineLock { guard, rings: None, _depth: Depth::enter(), since: lock_times::begin() }
     }
 }
 
@@ -135,7 +138,7 @@ pub trait Host: Send + Sync + 'static {
         if let Some(port) = self.port()
             && self.board().is_out()
         {
-            run_port(self, port, now);
+            use_port(self, port, |port| port.run(now));
         }
     }
 
@@ -144,9 +147,15 @@ pub trait Host: Send + Sync + 'static {
     fn deliver(&self, now: Time) {
         if let Some(port) = self.port()
             && port.has_orders()
-            && run_port(self, port, now)
-            && let Ok(mut engine) = self.engine()
+            && use_port(self, port, |port| port.run(now))
         {
+            self.take_in(now);
+        }
+    }
+
+    /// A turn in which nothing is submitted.
+    fn take_in(&self, now: Time) {
+        if let Ok(mut engine) = self.engine() {
             engine.enter();
             engine.run(now);
             self.leave(now, &mut engine);
@@ -163,8 +172,13 @@ pub trait Host: Send + Sync + 'static {
                 heard
             });
         };
-        let heard = port.wait_handles(handles);
-        self.deliver(self.now());
+        let (heard, wants_turn) = use_port(self, port, |port| port.wait_handles(handles));
+        if wants_turn {
+            self.take_in(self.now());
+        }
+        if port.has_orders() {
+            self.deliver(self.now());
+        }
         heard
     }
 
@@ -238,14 +252,15 @@ pub trait Host: Send + Sync + 'static {
     }
 }
 
-/// Runs a port. If that panics the state is broken: all lanes are woken, to fail their bios.
-fn run_port<H: Host + ?Sized>(host: &H, port: &Port, now: Time) -> bool {
+/// Uses a port. If its lane panics the state is broken: all lanes are woken, to fail their bios.
+fn use_port<H: Host + ?Sized, T>(host: &H, port: &Port, work: impl FnOnce(&Port) -> T) -> T {
     let breaks = Breaks { host, port };
-    let wants_turn = port.run(now);
+    let result = work(port);
     std::mem::forget(breaks);
-    wants_turn
+    result
 }
 
+/// Dropped while its thread panics: breaks the port.
 struct Breaks<'a, H: Host + ?Sized> {
     host: &'a H,
     port: &'a Port,

@@ -9,6 +9,7 @@ use super::lanes::LaneEntry;
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
@@ -27,6 +28,8 @@ pub struct LaneBase<H: Host> {
     pub own_out: u32,
     /// Bios that have come back from it.
     pub came: Vec<Bio>,
+    /// Bios that a turn submits to it, which is done when the lock has been released.
+    pub to_own: Vec<Bio>,
     /// What all lanes share.
     pub host: Arc<H>,
     /// The number of the lane in [`Lanes`](super::lanes::Lanes).
@@ -141,9 +144,9 @@ impl<T: LaneTasks> HostLane<T> {
         let entry = LaneEntry::new(bell.clone());
         let number = host.engine()?.join(&entry);
         let sleeps = lane_use == LaneUse::Synchronous;
-        let (host, came) = (Arc::clone(host), Vec::new());
+        let (host, came, to_own) = (Arc::clone(host), Vec::new(), Vec::new());
         Ok(HostLane {
-            base: LaneBase { own, own_out: 0, came, host, number, sleeps, entry, woke: false },
+            base: LaneBase { own, own_out: 0, came, to_own, host, number, sleeps, entry, woke: false },
             tasks,
             geometry,
             is_background: lane_use == LaneUse::Shared,
@@ -210,6 +213,8 @@ impl<T: LaneTasks> HostLane<T> {
     /// Runs a turn of the engine. Returns whether another one may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let host = Arc::clone(&self.base.host);
+        // Code of the program that is deferred may wait for what this turn submits.
+        let depth = Depth::enter();
         host.collect(now);
         let mut held = match host.engine() {
             Ok(held) => held,
@@ -224,7 +229,9 @@ impl<T: LaneTasks> HostLane<T> {
         }
         host.leave(now, engine);
         drop(held);
+        self.base.to_own.drain(..).for_each(|bio| self.base.own.submit(now, bio));
         host.deliver(now);
+        drop(depth);
         self.tasks.after_turn(&self.base);
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
@@ -450,12 +457,14 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         self.door.cancel(token);
         self.door.take_failed(&mut self.done);
         let host = Arc::clone(&self.base.host);
+        let depth = Depth::enter();
         if let Ok(mut engine) = host.engine() {
             engine.enter();
             self.tasks.cancel(now, self.base.number, token, &mut engine);
             host.leave(now, &mut engine);
         }
         host.deliver(now);
+        drop(depth);
         self.give_back();
     }
 

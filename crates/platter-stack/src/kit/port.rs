@@ -3,10 +3,13 @@
 //! A turn, which holds the lock of the layer, only notes what the lane is to do ([`Port::order`]). Threads that have
 //! released that lock run the lane ([`Port::run`]): they give it what was noted, and keep what has come back for the next
 //! turn. A thread that finds the lane in use does not wait for it: the thread that uses it looks for new orders after it
-//! has released it, and carries them out. `tests/interleavings` checks that none is left.
+//! has released it, and carries them out. `tests/interleavings` checks that no order stays undone.
+//!
+//! The downside: a thread carries out orders of others for as long as they come while it uses the lane.
 
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, try_lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, lock_unbroken, try_lock_unbroken};
 use platter_block::bio::Bio;
+use platter_block::deferred::Depth;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 
@@ -44,10 +47,13 @@ struct Exchange {
 pub struct Port {
     driver: Mutex<Driver>,
     exchange: Mutex<Exchange>,
-    /// 1: there are orders, or bios that have come back. Written under the lock of the exchange.
+    /// The number of orders, written under the lock of the exchange.
     ordered: AtomicU64,
+    /// 1: bios have come back. Written under the lock of the exchange.
     has_come: AtomicU64,
     in_flight: AtomicU64,
+    /// 1: the lane has memory of I/Os that have ended, and the layer waits for it.
+    owes_memory: AtomicU64,
     /// 1: the lane has panicked.
     broken: AtomicU64,
     /// Time is virtual: it passes while any lane is run, so the lane is always asked for its next wakeup.
@@ -65,6 +71,7 @@ impl Port {
             ordered: AtomicU64::new(0),
             has_come: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
+            owes_memory: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             simulated,
         }
@@ -75,7 +82,7 @@ impl Port {
     pub fn order(&self, orders: impl IntoIterator<Item = Order>) {
         let mut exchange = lock(&self.exchange);
         exchange.orders.extend(orders);
-        self.ordered.store(1, Ordering::Relaxed);
+        self.ordered.store(exchange.orders.len() as u64, Ordering::Relaxed);
     }
 
     /// Whether there are orders.
@@ -85,11 +92,14 @@ impl Port {
     }
 
     /// Carries orders out and runs the lane, unless another thread is about to do so. Returns whether the layer has to take
-    /// a turn: bios have come back, or the lane is to be run earlier than the layer knows.
+    /// a turn: bios or memory have come back, or the lane is to be run earlier than the layer knows.
     pub fn run(&self, now: Time) -> bool {
+        // Code of the program that is deferred runs after all orders have been carried out, of which it may wait for one.
+        let _depth = Depth::enter();
         let mut wants_turn = false;
         while !self.is_broken() {
-            // Before: orders are noted. After: the lane is asked for. The thread that has it does the reverse.
+            // A thread notes orders, passes the fence and tries to take the lane. The thread that has it releases it, passes the
+            // fence and looks for orders. So one of the two sees what the other has done.
             fence(Ordering::SeqCst);
             let Some(mut driver) = self.try_driver() else { break };
             wants_turn |= self.drive(&mut driver, now);
@@ -103,13 +113,15 @@ impl Port {
     }
 
     fn try_driver(&self) -> Option<MutexGuard<'_, Driver>> {
-        if self.simulated { Some(lock(&self.driver)) } else { try_lock(&self.driver) }
+        if self.simulated { lock_unbroken(&self.driver) } else { try_lock_unbroken(&self.driver) }
     }
 
     fn drive(&self, driver: &mut Driver, now: Time) -> bool {
         if self.has_orders() {
             let mut exchange = lock(&self.exchange);
             std::mem::swap(&mut driver.orders, &mut exchange.orders);
+            let in_flight = self.in_flight.load(Ordering::Relaxed);
+            self.in_flight.store(in_flight + driver.orders.len() as u64, Ordering::Relaxed);
             self.ordered.store(0, Ordering::Relaxed);
         }
         let lane = driver.lane.as_mut();
@@ -123,7 +135,12 @@ impl Port {
         lane.run(now);
         lane.take_done(&mut driver.came);
         self.in_flight.store(u64::from(lane.in_flight()), Ordering::Relaxed);
-        let wakeup = lane.next_wakeup();
+        self.keep(driver) || self.owes_memory.load(Ordering::Relaxed) != 0
+    }
+
+    /// Keeps what has come back, and the next wakeup, for the next turn. Returns whether there is a reason for one.
+    fn keep(&self, driver: &mut Driver) -> bool {
+        let wakeup = driver.lane.next_wakeup();
         if driver.came.is_empty() && wakeup == driver.wakeup && !self.simulated {
             return false;
         }
@@ -149,27 +166,48 @@ impl Port {
 
     /// When the lane is to be run even if nothing completes, for a layer that publishes it before its lock is released.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let live = self.simulated.then(|| lock(&self.driver).lane.next_wakeup());
+        let driver = if self.simulated { lock_unbroken(&self.driver) } else { None };
         let mut exchange = lock(&self.exchange);
-        exchange.known = live.unwrap_or(exchange.wakeup);
+        exchange.known = driver.map_or(exchange.wakeup, |driver| driver.lane.next_wakeup());
         exchange.known
     }
 
-    /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does. The caller then runs the port if it
-    /// [has orders](Port::has_orders): another thread may have left some meanwhile.
-    pub fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
-        !self.is_broken() && lock(&self.driver).lane.wait_handles(out)
+    /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does, and waits for a thread that uses the lane. Returns
+    /// what that method does, and whether the layer has to take a turn, as [`Port::run`] does: the lane may be due earlier than
+    /// when it was run. The caller then runs the port if it [has orders](Port::has_orders), which another thread may have left
+    /// meanwhile.
+    pub fn wait_handles(&self, out: &mut Vec<i32>) -> (bool, bool) {
+        let Some(mut driver) = lock_unbroken(&self.driver).filter(|_| !self.is_broken()) else {
+            return (false, false);
+        };
+        // A lane tells of what changes its next wakeup from here on.
+        let heard = driver.lane.wait_handles(out);
+        let wants_turn = self.keep(&mut driver);
+        drop(driver);
+        fence(Ordering::SeqCst);
+        (heard, wants_turn)
     }
 
-    /// Requests with the drivers below, as of the last run.
+    /// Requests with the drivers below as of the last run, and orders that were not carried out yet.
     pub fn in_flight(&self) -> u32 {
-        u32::try_from(self.in_flight.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+        let count = self.ordered.load(Ordering::Relaxed) + self.in_flight.load(Ordering::Relaxed);
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// The layer waits for memory that the lane has of I/Os that have ended, or no longer does.
+    pub fn set_owes_memory(&self, owes: bool) {
+        let owes = u64::from(owes);
+        if self.owes_memory.load(Ordering::Relaxed) != owes {
+            self.owes_memory.store(owes, Ordering::Relaxed);
+        }
     }
 
     /// Sleeps until the lane has something to do, as [`Lane::wait`] does. For a layer that is being dropped: other threads
     /// could not run the lane meanwhile.
     pub fn wait(&self, now: Time, timeout: Option<Span>) {
-        lock(&self.driver).lane.wait(now, timeout);
+        if let Some(mut driver) = lock_unbroken(&self.driver) {
+            driver.lane.wait(now, timeout);
+        }
     }
 
     /// The lane has panicked: it is not run again.

@@ -2,6 +2,7 @@
 
 use crate::port::{Order, Port};
 use crate::sync::{Mutex, lock};
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use platter_block::bio::Bio;
 use platter_block::lane::Lane;
@@ -11,6 +12,8 @@ use std::sync::Arc;
 /// A lane whose bios complete in the next run; or stay, each until the time that its token says.
 struct OwnLane {
     stays: bool,
+    /// When it is to be run in any case, unless 0. Others set it.
+    alarm: Arc<AtomicU64>,
     bios: Vec<Bio>,
     done: Vec<Bio>,
 }
@@ -35,7 +38,8 @@ impl Lane for OwnLane {
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        self.bios.iter().map(|bio| Time(bio.token())).min()
+        let alarm = Some(self.alarm.load(Ordering::Relaxed)).filter(|&at| at != 0);
+        self.bios.iter().map(Bio::token).chain(alarm).min().map(Time)
     }
 }
 
@@ -49,12 +53,15 @@ struct State {
 struct Layer {
     state: Mutex<State>,
     port: Port,
+    alarm: Arc<AtomicU64>,
 }
 
 impl Layer {
     fn new(stays: bool) -> Arc<Layer> {
-        let lane = Box::new(OwnLane { stays, bios: Vec::new(), done: Vec::new() });
-        Arc::new(Layer { state: Mutex::new(State::default()), port: Port::new(lane, false) })
+        let alarm = Arc::new(AtomicU64::new(0));
+        let lane = OwnLane { stays, alarm: Arc::clone(&alarm), bios: Vec::new(), done: Vec::new() };
+        let port = Port::new(Box::new(lane), false);
+        Arc::new(Layer { state: Mutex::new(State::default()), port, alarm })
     }
 
     /// A turn that submits a bio, as far as it has to do with the port.
@@ -70,10 +77,22 @@ impl Layer {
 
     fn deliver(&self) {
         if self.port.has_orders() && self.port.run(Time(0)) {
-            let mut state = lock(&self.state);
-            self.port.take_done(&mut state.taken);
-            state.due = self.port.next_wakeup();
+            self.take_in();
         }
+    }
+
+    fn take_in(&self) {
+        let mut state = lock(&self.state);
+        self.port.take_done(&mut state.taken);
+        state.due = self.port.next_wakeup();
+    }
+
+    /// What a thread does that is about to sleep.
+    fn listen(&self) {
+        if self.port.wait_handles(&mut Vec::new()).1 {
+            self.take_in();
+        }
+        self.deliver();
     }
 }
 
@@ -114,14 +133,10 @@ fn orders_are_carried_out_in_the_order_of_turns() {
 
 #[test]
 fn an_order_that_comes_while_a_thread_asks_for_descriptors_is_carried_out() {
-    let listens = |layer: &Layer| {
-        layer.port.wait_handles(&mut Vec::new());
-        layer.deliver();
-    };
     check(
         false,
         |layer| layer.turn(1),
-        listens,
+        Layer::listen,
         |state, port| {
             assert!(!port.has_orders());
             assert_eq!(state.taken.len(), 1);
@@ -134,4 +149,16 @@ fn a_layer_knows_the_first_time_at_which_its_lane_is_to_be_run() {
     let turns = |layer: &Layer| (4..6).rev().for_each(|token| layer.turn(token));
     check(true, turns, |layer| layer.turn(2), |state, _| assert_eq!(state.due, Some(Time(2))));
     check(true, turns, |layer| layer.turn(9), |state, _| assert_eq!(state.due, Some(Time(4))));
+}
+
+/// A disk whose queue other lanes run may set a timer at any time. It tells lanes that have been asked for descriptors.
+#[test]
+fn a_timer_that_others_have_set_is_known_before_a_thread_sleeps() {
+    loom::model(|| {
+        let layer = Layer::new(true);
+        layer.turn(9);
+        layer.alarm.store(3, Ordering::Relaxed);
+        layer.listen();
+        assert_eq!(lock(&layer.state).due, Some(Time(3)));
+    });
 }

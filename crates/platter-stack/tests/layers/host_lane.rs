@@ -2,15 +2,20 @@
 
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags};
+use platter_block::deferred::{self, Deferred};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::lanes::LaneEntry;
-use platter_stack::kit::{Board, EngineLock, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Turns};
+use platter_stack::kit::port::Order;
+use platter_stack::kit::{
+    Board, EngineLock, Host, HostLane, LaneBase, LaneTasks, Lanes, Outlook, Port, Turns,
+};
 use platter_stack::sync::{Mutex, lock_unbroken};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A layer whose bios each take a number of turns.
 struct Steps {
@@ -58,13 +63,18 @@ impl Turns for Steps {
 struct Shared {
     engine: Mutex<Steps>,
     board: Board,
+    port: Option<Port>,
 }
 
 impl Host for Shared {
     type Engine = Steps;
 
     fn engine(&self) -> Result<EngineLock<'_, Steps>, Fault> {
-        lock_unbroken(&self.engine).map(EngineLock::new).ok_or(Fault::new(Kind::Broken, Stage::Layer))
+        let engine = lock_unbroken(&self.engine).filter(|_| !self.port.as_ref().is_some_and(Port::is_broken));
+        engine.map(EngineLock::new).ok_or(Fault::new(Kind::Broken, Stage::Layer))
+    }
+    fn port(&self) -> Option<&Port> {
+        self.port.as_ref()
     }
     fn board(&self) -> &Board {
         &self.board
@@ -150,7 +160,7 @@ impl LaneTasks for Bios {
 fn host(device: &Arc<dyn Backend>) -> Arc<Shared> {
     let own = device.open_lane(LaneUse::Shared).unwrap();
     let steps = Steps { lanes: Lanes::default(), own, turns: 0, left: Vec::new(), panics: false };
-    Arc::new(Shared { engine: Mutex::new(steps), board: Board::default() })
+    Arc::new(Shared { engine: Mutex::new(steps), board: Board::default(), port: None })
 }
 
 fn open(host: &Arc<Shared>, device: &Arc<dyn Backend>, tasks: Bios) -> HostLane<Bios> {
@@ -286,7 +296,13 @@ fn bells_ring_when_the_lock_has_been_released() {
         engine.lanes.kick(number);
     }
     assert!(rings().is_empty());
+    let (seen, count) = (Arc::new(AtomicUsize::new(0)), Arc::clone(&bell));
+    let late = Arc::clone(&seen);
+    // Code of the program may wait for what the lanes do that were woken.
+    let call = move || late.store(count.rings.lock().unwrap().len(), Ordering::SeqCst);
+    deferred::later(Deferred::Call(Box::new(call)));
     drop(engine);
+    assert_eq!(seen.load(Ordering::SeqCst), 7);
     assert_eq!(rings(), [true; 7], "each bell rings once");
     host.board.keep(&[], Arc::<Watchful>::clone(&bell));
     let engine = host.engine().unwrap();
@@ -297,4 +313,49 @@ fn bells_ring_when_the_lock_has_been_released() {
     assert_eq!(rings(), [true], "so do those of threads that come back");
     drop(host.engine().unwrap());
     assert!(rings().is_empty());
+}
+
+/// A lane that panics when it is used in one of two ways.
+struct Flawed {
+    in_run: bool,
+}
+
+impl Lane for Flawed {
+    fn submit(&mut self, _now: Time, _bio: Bio) {}
+
+    fn run(&mut self, _now: Time) {
+        assert!(!self.in_run, "a run panics");
+    }
+
+    fn take_done(&mut self, _out: &mut Vec<Bio>) {}
+
+    fn has_done(&self) -> bool {
+        false
+    }
+
+    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
+        assert!(self.in_run, "a lane that is asked panics");
+        true
+    }
+}
+
+#[test]
+fn a_panic_behind_a_port_breaks_the_layer() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    for in_run in [true, false] {
+        let mut host = host(&device);
+        Arc::get_mut(&mut host).unwrap().port = Some(Port::new(Box::new(Flawed { in_run }), false));
+        let mut waiting = open(&host, &device, Bios { waits: true, ..Bios::default() });
+        (0..2).for_each(|_| waiting.run(Time(0)));
+        assert!(waiting.next_wakeup().is_none());
+        let uses = || {
+            host.port().unwrap().order([Order::Unplug]);
+            host.hear(&mut Vec::new())
+        };
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(uses));
+        assert!(panicked.is_err() && host.engine().is_err(), "{in_run}");
+        assert_eq!(waiting.next_wakeup(), Some(Time(0)), "the lane is woken");
+        // It is not used again.
+        assert!(!host.hear(&mut Vec::new()) && !host.port().unwrap().run(Time(0)));
+    }
 }
