@@ -141,6 +141,7 @@ pub struct FnDisk {
     geometry: Geometry,
     clock: Option<Arc<VirtualClock>>,
     driver: Option<String>,
+    blocking_flush: Option<BlockingFlush>,
     open_channel: Box<OpenChannel>,
 }
 
@@ -151,7 +152,8 @@ impl FnDisk {
         F: Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync + 'static,
     {
         let open_channel = Box::new(open_channel);
-        FnDisk { name: Arc::from(name), geometry, clock: None, driver: None, open_channel }
+        let (clock, driver, blocking_flush) = (None, None, None);
+        FnDisk { name: Arc::from(name), geometry, clock, driver, blocking_flush, open_channel }
     }
 
     /// The disk is part of a simulation with this clock, if there is one.
@@ -165,6 +167,13 @@ impl FnDisk {
     #[must_use]
     pub fn with_driver_name(mut self, driver: &str) -> FnDisk {
         self.driver = Some(driver.into());
+        self
+    }
+
+    /// Callers that sleep until a flush has ended, and have no deadline, call this: see [`Disk::blocking_flush`].
+    #[must_use]
+    pub fn with_blocking_flush(mut self, flush: impl Into<Option<BlockingFlush>>) -> FnDisk {
+        self.blocking_flush = flush.into();
         self
     }
 }
@@ -188,5 +197,9 @@ impl Disk for FnDisk {
 
     fn facts(&self) -> Vec<Fact> {
         self.driver.iter().map(|driver| ("driver", driver.clone())).collect()
+    }
+
+    fn blocking_flush(&self) -> Option<BlockingFlush> {
+        self.blocking_flush.clone()
     }
 }

@@ -3,7 +3,8 @@
 //! A round makes a stack of layers over one or two files (or a block device), and threads that use it at once in all three
 //! ways of calling. A `script` between queue and driver delays completions, keeps requests until they are
 //! released or past their timeout, lets writes land late, cuts transfers short and fails some, transiently or not. Some
-//! futures are begun by threads that exit, or that block, before they complete.
+//! futures are begun by threads that exit, or that block, before they complete. Flushes on the threads of their callers
+//! go through the script, too.
 //!
 //! What is checked: each I/O completes exactly once, each read gives a version that it may give, only I/O that the
 //! script affects fails, everything ends, and after the script ends everything works. Power is not cut. The system
@@ -128,7 +129,7 @@ impl RealReport {
     }
 
     /// Name and value of each count, for reports.
-    pub fn rows(&self) -> [(&'static str, u64); 12] {
+    pub fn rows(&self) -> [(&'static str, u64); 13] {
         let script = &self.script;
         [
             ("rounds", self.rounds),
@@ -143,6 +144,7 @@ impl RealReport {
             ("transient errors", script.transient),
             ("short transfers", script.short),
             ("errors", script.errors),
+            ("blocking flushes", script.blocking_flushes),
         ]
     }
 }

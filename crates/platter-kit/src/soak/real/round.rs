@@ -10,7 +10,7 @@ use crate::soak::feature::{Feature, Features};
 use crate::soak::plan::Node;
 use platter_block::backend::Backend;
 use platter_block::bio::{Flags, Op};
-use platter_block::disk::FnDisk;
+use platter_block::disk::{BlockingFlush, Disk, FnDisk};
 use platter_block::driver::Driver;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::queue::Settings;
@@ -55,7 +55,13 @@ impl Drop for Place {
     }
 }
 
-fn places(options: &RealOptions, rng: &mut Rng) -> Result<Vec<Place>, Failure> {
+/// In some rounds nothing is in the way of what a disk does only if it is one alone, without an elevator and a timeout, such as
+/// flushes on the threads of their callers.
+fn is_plain(rng: &mut Rng) -> bool {
+    rng.below(3) == 0
+}
+
+fn places(options: &RealOptions, rng: &mut Rng, plain: bool) -> Result<Vec<Place>, Failure> {
     static NAMES: AtomicU64 = AtomicU64::new(0);
     let meta = std::fs::metadata(&options.place);
     let meta = meta.map_err(|error| Failure::Setup(format!("{}: {error}", options.place.display())))?;
@@ -67,7 +73,8 @@ fn places(options: &RealOptions, rng: &mut Rng) -> Result<Vec<Place>, Failure> {
         let path = options.place.join(format!("platter-soak-{}-{number}", std::process::id()));
         Place { path, temporary: true }
     };
-    Ok((0..1 + rng.below(2)).map(name).collect())
+    let more = u64::from(!plain && rng.below(2) == 0);
+    Ok((0..1 + more).map(name).collect())
 }
 
 /// Fills the part of a device that is used with zeroes, which is what the oracle expects at first.
@@ -90,11 +97,11 @@ fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Resu
     Ok(Arc::new(disk))
 }
 
-fn settings(rng: &mut Rng, without: Features) -> DiskSettings {
+fn settings(rng: &mut Rng, without: Features, plain: bool) -> DiskSettings {
     let queue = Settings {
         depth: 2 + rng.below(30) as u32,
         nr_requests: 4 + rng.below(40) as u32,
-        timeout: (rng.below(3) > 0 && !without.has(Feature::Timeouts))
+        timeout: (rng.below(3) > 0 && !plain && !without.has(Feature::Timeouts))
             .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
         // Some threads block for as long as this, so a round must not take it too often.
         barrier_timeout: Span::from_secs(3),
@@ -107,13 +114,17 @@ fn backend(
     disk: &Arc<FileDisk>,
     script: &Arc<Script>,
     rng: &mut Rng,
-    without: Features,
+    (without, plain): (Features, bool),
 ) -> Result<Arc<dyn Backend>, Failure> {
     let name: Arc<str> = Arc::from(disk.disk().path.to_string_lossy());
     let (channels, script, tells) = (Arc::clone(disk), Arc::clone(script), rng.below(2) == 0);
+    let faults = Arc::clone(&script);
+    let flush =
+        disk.blocking_flush().map(|flush| Arc::new(move |now| faults.flush(&flush, now)) as BlockingFlush);
     let closed = Arc::clone(&name);
     let rows = platter_elevators::TABLE;
-    let elevator = (rng.below(2) == 0).then(|| (rows[rng.below(rows.len() as u64) as usize].make)());
+    let elevator =
+        (!plain && rng.below(2) == 0).then(|| (rows[rng.below(rows.len() as u64) as usize].make)());
     let disk = FnDisk::new(&name, *disk.geometry(), move |lane_use| {
         let channel = channels.channel(lane_use).map_err(|error| Error {
             fault: Fault::new(Kind::Gone, Stage::Driver),
@@ -124,9 +135,10 @@ fn backend(
             detail: error.to_string(),
         })?;
         Ok(Box::new(Scripted::new(channel, &script, tells)) as Box<dyn Driver>)
-    });
+    })
+    .with_blocking_flush(flush);
     Ok(Arc::new(
-        DiskBackend::new(disk, settings(rng, without), elevator)
+        DiskBackend::new(disk, settings(rng, without, plain), elevator)
             .map_err(|error| Failure::Unavailable(error.to_string()))?,
     ))
 }
@@ -135,7 +147,7 @@ fn backend(
 fn make(
     options: &RealOptions,
     driver: FileDriver,
-    places: &[Place],
+    (places, plain): (&[Place], bool),
     rng: &mut Rng,
 ) -> Result<(Device, Node, Vec<Arc<Script>>), Failure> {
     let (mut disks, mut scripts, mut parts) = (Vec::new(), Vec::new(), Vec::new());
@@ -151,7 +163,7 @@ fn make(
         let block = disk.geometry().limits.logical_block;
         let late = LateFile::open(&place.path, disk.disk().direct).ok();
         let script = Arc::new(Script::new(rng.bits(), late, block, options.without));
-        disks.push(backend(&disk, &script, rng, options.without)?);
+        disks.push(backend(&disk, &script, rng, (options.without, plain))?);
         scripts.push(script);
     }
     let on = [Feature::Layers, Feature::Arrays, Feature::Cache]
@@ -164,8 +176,9 @@ fn make(
 
 /// A round from its beginning to its end.
 pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
-    let places = places(options, rng)?;
-    let (device, stack, scripts) = make(options, driver, &places, rng)?;
+    let plain = is_plain(rng);
+    let places = places(options, rng, plain)?;
+    let (device, stack, scripts) = make(options, driver, (&places, plain), rng)?;
     let judge = Judge::new(true, stack.has("cache"));
     let alive = Arc::new(AtomicU64::new(0));
     let discards = rng.below(2) == 0;
@@ -304,8 +317,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for seed in 0..20 {
             let (options, mut rng) = (options(dir.path(), 0), Rng::new(seed));
-            let Ok(places) = places(&options, &mut rng) else { panic!("no place") };
-            let Ok((device, stack, scripts)) = make(&options, FileDriver::Threads, &places, &mut rng) else {
+            let Ok(places) = places(&options, &mut rng, false) else { panic!("no place") };
+            let Ok((device, stack, scripts)) =
+                make(&options, FileDriver::Threads, (&places, false), &mut rng)
+            else {
                 panic!("no device")
             };
             drop(device);
@@ -319,8 +334,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for seed in 0..20 {
             let (options, mut rng) = (options(dir.path(), 0), Rng::new(seed));
-            let Ok(places) = places(&options, &mut rng) else { panic!("no place") };
-            let Ok((device, _, scripts)) = make(&options, FileDriver::Threads, &places, &mut rng) else {
+            let Ok(places) = places(&options, &mut rng, false) else { panic!("no place") };
+            let Ok((device, _, scripts)) = make(&options, FileDriver::Threads, (&places, false), &mut rng)
+            else {
                 panic!("no device")
             };
             let (judge, without) = (Judge::new(true, false), Features::default());

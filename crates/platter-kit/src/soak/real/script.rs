@@ -3,7 +3,9 @@
 #![allow(unsafe_code)]
 
 use platter_block::bio::Op;
+use platter_block::disk::BlockingFlush;
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
+use platter_block::fault::{Fault, Status};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use platter_sim::fault::TRANSIENT;
@@ -12,6 +14,7 @@ use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::late::LateFile;
 use super::wake_timer::WakeTimer;
@@ -43,6 +46,8 @@ pub struct Done {
     pub short: u64,
     /// Requests that failed with EIO.
     pub errors: u64,
+    /// Flushes on the threads of their callers, which are requests too.
+    pub blocking_flushes: u64,
 }
 
 impl Done {
@@ -55,6 +60,7 @@ impl Done {
         self.transient += other.transient;
         self.short += other.short;
         self.errors += other.errors;
+        self.blocking_flushes += other.blocking_flushes;
     }
 }
 
@@ -116,7 +122,7 @@ impl Script {
         self.state().done
     }
 
-    fn decide(&self, request: &Started<'_>) -> Fate {
+    fn decide(&self, op: Op, len: u64) -> Fate {
         let state = &mut *self.state();
         state.done.requests += 1;
         if !state.on {
@@ -131,7 +137,7 @@ impl Script {
             }
             10..13 if has(Feature::Stuck) => {
                 done.stuck += 1;
-                let late = request.op == Op::Write && self.file.is_some() && rng.below(2) == 0;
+                let late = op == Op::Write && self.file.is_some() && rng.below(2) == 0;
                 done.late += u64::from(late);
                 if late { Fate::Late } else { Fate::Stuck }
             }
@@ -139,9 +145,9 @@ impl Script {
                 done.transient += 1;
                 Fate::Fails(-i64::from(rng.pick(&TRANSIENT)))
             }
-            18..22 if request.op.has_data() && request.len > self.block => {
+            18..22 if op.has_data() && len > self.block => {
                 done.short += 1;
-                let blocks = request.len / self.block;
+                let blocks = len / self.block;
                 Fate::Result((rng.below(blocks) * self.block).max(self.block) as i64)
             }
             22 if has(Feature::Errors) => {
@@ -149,6 +155,32 @@ impl Script {
                 if rng.below(2) == 0 { Fate::Fails(-EIO) } else { Fate::Result(-EIO) }
             }
             _ => Fate::Good,
+        }
+    }
+
+    /// Flushes a disk on the thread of its caller, as `flush` does, but with a fault.
+    pub(super) fn flush(&self, flush: &BlockingFlush, now: Time) -> Status {
+        let failed = |result: i64| Err(Fault::from_errno(i32::try_from(-result).unwrap_or(EIO as i32)));
+        self.state().done.blocking_flushes += 1;
+        let fate = self.decide(Op::Flush, 0);
+        match fate {
+            Fate::Fails(result) => return failed(result),
+            Fate::Delay(span) => self.block(span),
+            Fate::Stuck | Fate::Late => self.block(STUCK),
+            Fate::Good | Fate::Result(_) => {}
+        }
+        match (flush(now), fate) {
+            (Ok(()), Fate::Result(result)) => failed(result),
+            (status, _) => status,
+        }
+    }
+
+    /// Blocks the thread for some time, or until stuck requests are released.
+    fn block(&self, span: Span) {
+        let (begin, epoch) = (Instant::now(), self.released.load(Ordering::SeqCst));
+        while begin.elapsed() < Duration::from_nanos(span.0) && self.released.load(Ordering::SeqCst) == epoch
+        {
+            std::thread::park_timeout(Duration::from_nanos(LOOK.0));
         }
     }
 }
@@ -268,7 +300,7 @@ fn copy(request: &Started<'_>) -> Vec<u8> {
 impl Driver for Scripted {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
         // A refused request is queued again later; its fault is chosen then.
-        let fate = self.script.decide(request);
+        let fate = self.script.decide(request.op, request.len);
         let tag = request.tag;
         match fate {
             Fate::Fails(result) => self.ready.push(Completion { tag, result }),

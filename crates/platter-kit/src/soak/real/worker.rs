@@ -70,6 +70,8 @@ fn block_on(io: &mut Io<Memory>) -> (Outcome<Memory>, bool) {
     }
 }
 
+const FLUSH: Live = Live { op: Op::Flush, sector: 0, count: 0, flags: Flags::NONE };
+
 /// Runs one thread of a round.
 pub(super) fn work(round: &Round, rng: Rng) {
     let mut worker = Worker { round, rng, channel: None, done: Vec::new() };
@@ -86,15 +88,25 @@ impl Worker<'_> {
     fn step(&mut self) {
         match self.rng.below(100) {
             0..40 => self.by_channel(),
-            40..60 => self.by_call(),
+            40..60 => {
+                let live = self.draw();
+                self.by_call(live);
+            }
             60..78 => self.by_futures(),
             78..84 => self.by_thread_that_goes(),
             84..88 => self.round.scripts.iter().for_each(|script| script.release()),
             88 => self.switch(),
             89 => self.drop_channel(),
             90 => self.round.device.acknowledge_flush_failure(),
+            91..95 => self.flush_often(),
             _ => self.poll(),
         }
+    }
+
+    /// Threads that flush at the same time share their flushes, until one fails.
+    fn flush_often(&mut self) {
+        self.round.device.acknowledge_flush_failure();
+        (0..8).for_each(|_| self.by_call(FLUSH));
     }
 
     fn draw(&mut self) -> Live {
@@ -117,7 +129,7 @@ impl Worker<'_> {
             flags = flags.without(Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
         }
         match op {
-            Op::Flush => Live { op, sector: 0, count: 0, flags: Flags::NONE },
+            Op::Flush => FLUSH,
             _ => Live { op, sector, count, flags },
         }
     }
@@ -215,10 +227,10 @@ impl Worker<'_> {
         self.channel = None;
     }
 
-    fn by_call(&mut self) {
+    fn by_call(&mut self, live: Live) {
         // A thread with bios in a channel must not block in a call: a barrier may wait for the channel.
         self.drain();
-        let (number, live) = (self.round.judge.number(), self.draw());
+        let number = self.round.judge.number();
         let mut memory = self.memory(number, &live);
         let (device, pos, len) = (&self.round.device, live.sector * 512, live.count * 512);
         let options = IoOptions::flags(live.flags);
