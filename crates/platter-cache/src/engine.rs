@@ -118,6 +118,8 @@ pub(super) struct Engine {
     /// Completed I/Os whose memory the device still has, and the number of their frames.
     away: Vec<IoKey>,
     pub(super) frames_away: u32,
+    /// Writes in doubt that the device has returned so far.
+    pub(super) returns: u64,
     /// Pages handled since the lock was taken.
     pub(super) work: u32,
     /// An I/O has ended since the lock was taken: waiting tasks may continue.
@@ -170,6 +172,7 @@ impl Engine {
             came: Vec::new(),
             away: Vec::new(),
             frames_away: 0,
+            returns: 0,
             work: 0,
             events: false,
             progress: false,
@@ -413,6 +416,7 @@ impl Engine {
                 }
             }
             if kind == IoKind::WriteBack {
+                self.returns += 1;
                 self.pages.dirty.went_well();
             }
             let io = self.ios.get(key);

@@ -102,7 +102,7 @@ impl Engine {
     pub(super) fn write_out(&mut self, flushing: &mut Flushing, range: Option<&Range<u64>>) -> Progress {
         if !flushing.begun {
             flushing.begun = true;
-            flushing.limit = self.pages.dirty.last_seq();
+            self.set_limit(flushing);
             flushing.errors = self.handles.errors();
         }
         // Pages of an older epoch have to be written first, wherever they are.
@@ -129,11 +129,22 @@ impl Engine {
                 }
                 flushing.waiting.pop();
             }
-            // If there was nothing to wait for, a second pass would find nothing else.
-            flushing.written = !(flushing.again && flushing.waited);
+            // If there was nothing to wait for, a second pass would find nothing else. But pages whose write was in doubt and has
+            // been returned have later numbers by now, and those of later epochs can be written only after them.
+            let came_back = flushing.returns != self.returns;
+            if came_back {
+                self.set_limit(flushing);
+            }
+            flushing.written = !(came_back || (flushing.again && flushing.waited));
             (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
         }
         Progress::Done
+    }
+
+    /// The flush concerns the pages that are dirty now.
+    fn set_limit(&self, flushing: &mut Flushing) {
+        flushing.limit = self.pages.dirty.last_seq();
+        flushing.returns = self.returns;
     }
 
     /// Starts to write back some of the dirty pages from a page on, and collects the I/Os to wait for.

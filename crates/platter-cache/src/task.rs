@@ -80,6 +80,8 @@ pub(super) struct Flushing {
     pub(super) fault: Option<(Fault, u64)>,
     /// Number of write-back errors when the flush began.
     pub(super) errors: u64,
+    /// Number of writes in doubt that the device had returned when the limit was set.
+    pub(super) returns: u64,
 }
 
 impl Flushing {
