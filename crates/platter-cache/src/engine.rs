@@ -545,11 +545,12 @@ impl Turns for Engine {
     }
 
     fn leave(&mut self, now: Time) {
+        self.port.set_owes_memory(!self.away.is_empty());
+        self.take_back(now);
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
         self.publish_urgency();
         self.publish_ahead();
-        self.port.set_owes_memory(!self.away.is_empty());
         self.grant(now);
         self.pass_handles_on(now);
         if self.shared_out > 0 {

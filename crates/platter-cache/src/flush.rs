@@ -130,8 +130,9 @@ impl Engine {
                 flushing.waiting.pop();
             }
             // If there was nothing to wait for, a second pass would find nothing else. But pages whose write was in doubt and has
-            // been returned have later numbers by now, and those of later epochs can be written only after them.
-            let came_back = flushing.returns != self.returns;
+            // been returned have later numbers by now, and those of later epochs can be written only after them. Not after an
+            // error, which fails the flush if any of its pages is dirty: so this is done as often as writes were in doubt before.
+            let came_back = flushing.returns != self.returns && flushing.errors == self.handles.errors();
             if came_back {
                 self.set_limit(flushing);
             }

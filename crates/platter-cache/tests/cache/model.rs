@@ -75,8 +75,8 @@ fn what_failed_before_the_device_was_flushed_is_not_durable() {
     assert_eq!(Life::new((6 << 32) + 1137, trouble).run(), Ok(()));
 }
 
-/// A life in which a disk returns a write in doubt while a write to a page of a later epoch waits for that page to be written: the
-/// second write goes to the disk only after the first has been made again.
+/// A life in which a write through the cache succeeded without having reached the disk: its page was of a later epoch, and the
+/// disk returned a write in doubt to a page of an earlier one meanwhile.
 #[test]
 fn a_write_that_comes_back_late_is_made_again_before_those_behind_a_barrier() {
     let trouble = Trouble { timeouts: true, ..Trouble::default() };

@@ -24,7 +24,7 @@ pub struct LaneBase<H: Host> {
     // Dropped first: this waits for the I/O that its driver has.
     /// The lane's own lane to the first device below. Threads sleep in it.
     pub own: Box<dyn Lane>,
-    /// Bios of the layer that are with it.
+    /// Bios of the layer that are with it, or in `to_own`.
     pub own_out: u32,
     /// Bios that have come back from it.
     pub came: Vec<Bio>,
@@ -46,6 +46,12 @@ impl<H: Host> LaneBase<H> {
     #[inline]
     pub fn is_called(&self) -> bool {
         self.woke || self.entry.kicked.load(Ordering::SeqCst)
+    }
+
+    /// Gives up bios that a turn was to submit: it has panicked before.
+    fn forget_unsubmitted(&mut self) {
+        self.own_out -= self.to_own.len() as u32;
+        self.to_own.clear();
     }
 
     /// The turn sees everything that the lane was woken for until now: a kick from here on means another turn. To be called
@@ -213,8 +219,6 @@ impl<T: LaneTasks> HostLane<T> {
     /// Runs a turn of the engine. Returns whether another one may advance more.
     fn turn(&mut self, now: Time) -> bool {
         let host = Arc::clone(&self.base.host);
-        // Code of the program that is deferred may wait for what this turn submits.
-        let depth = Depth::enter();
         host.collect(now);
         let mut held = match host.engine() {
             Ok(held) => held,
@@ -231,7 +235,6 @@ impl<T: LaneTasks> HostLane<T> {
         drop(held);
         self.base.to_own.drain(..).for_each(|bio| self.base.own.submit(now, bio));
         host.deliver(now);
-        drop(depth);
         self.tasks.after_turn(&self.base);
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
@@ -251,6 +254,7 @@ impl<T: LaneTasks> HostLane<T> {
         self.base.has_seen();
         self.base.own_out -= self.base.came.len() as u32;
         self.base.came.clear();
+        self.base.forget_unsubmitted();
         self.tasks.fail(&self.base, fault);
         self.give_back() && self.door.is_holding()
     }
@@ -258,6 +262,8 @@ impl<T: LaneTasks> HostLane<T> {
     /// Advances everything as far as possible. If the caller `waits` and only has its own lane to wait for, it submits to
     /// that lane and sleeps in one call.
     fn progress(&mut self, now: Time, waits: bool) {
+        // Code of the program that is deferred may wait for what turns submit, or for pages that they have taken.
+        let _depth = Depth::enter();
         self.flush_plug();
         // The shared work is done only once, or the lane might never return.
         let board = self.base.host.board();
@@ -486,6 +492,7 @@ impl<T: LaneTasks> Lane for HostLane<T> {
 
 impl<T: LaneTasks> Drop for HostLane<T> {
     fn drop(&mut self) {
+        self.base.forget_unsubmitted();
         self.tasks.end(&mut self.base);
     }
 }

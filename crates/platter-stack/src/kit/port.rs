@@ -3,7 +3,8 @@
 //! A turn, which holds the lock of the layer, only notes what the lane is to do ([`Port::order`]). Threads that have
 //! released that lock run the lane ([`Port::run`]): they give it what was noted, and keep what has come back for the next
 //! turn. A thread that finds the lane in use does not wait for it: the thread that uses it looks for new orders after it
-//! has released it, and carries them out. `tests/interleavings` checks that no order stays undone.
+//! has released it, and carries them out. `tests/interleavings` checks that no order stays undone. Two wait for the lane:
+//! a thread that asks for its descriptors before it sleeps, and every thread over simulated devices.
 //!
 //! The downside: a thread carries out orders of others for as long as they come while it uses the lane.
 
@@ -92,7 +93,8 @@ impl Port {
     }
 
     /// Carries orders out and runs the lane, unless another thread is about to do so. Returns whether the layer has to take
-    /// a turn: bios or memory have come back, or the lane is to be run earlier than the layer knows.
+    /// a turn: bios have come back, the layer waits for memory, which may have, or the lane is to be run earlier than the layer
+    /// knows.
     pub fn run(&self, now: Time) -> bool {
         // Code of the program that is deferred runs after all orders have been carried out, of which it may wait for one.
         let _depth = Depth::enter();
@@ -135,6 +137,9 @@ impl Port {
         lane.run(now);
         lane.take_done(&mut driver.came);
         self.in_flight.store(u64::from(lane.in_flight()), Ordering::Relaxed);
+        // The lane has taken memory back, and then this asks whether the layer waits for that. The layer says that it waits, and
+        // then looks for the memory.
+        fence(Ordering::SeqCst);
         self.keep(driver) || self.owes_memory.load(Ordering::Relaxed) != 0
     }
 
@@ -173,8 +178,8 @@ impl Port {
     }
 
     /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does, and waits for a thread that uses the lane. Returns
-    /// what that method does, and whether the layer has to take a turn, as [`Port::run`] does: the lane may be due earlier than
-    /// when it was run. The caller then runs the port if it [has orders](Port::has_orders), which another thread may have left
+    /// what that method does, and whether the layer has to take a turn, because the lane is to be run earlier than it was when it
+    /// was run last. The caller then runs the port if it [has orders](Port::has_orders), which another thread may have left
     /// meanwhile.
     pub fn wait_handles(&self, out: &mut Vec<i32>) -> (bool, bool) {
         let Some(mut driver) = lock_unbroken(&self.driver).filter(|_| !self.is_broken()) else {
@@ -188,17 +193,19 @@ impl Port {
         (heard, wants_turn)
     }
 
-    /// Requests with the drivers below as of the last run, and orders that were not carried out yet.
+    /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more.
     pub fn in_flight(&self) -> u32 {
         let count = self.ordered.load(Ordering::Relaxed) + self.in_flight.load(Ordering::Relaxed);
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// The layer waits for memory that the lane has of I/Os that have ended, or no longer does.
+    /// The layer waits for memory that the lane has of I/Os that have ended, or no longer does. A layer that begins to wait then
+    /// looks once more whether the memory is back.
     pub fn set_owes_memory(&self, owes: bool) {
         let owes = u64::from(owes);
         if self.owes_memory.load(Ordering::Relaxed) != owes {
             self.owes_memory.store(owes, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
         }
     }
 

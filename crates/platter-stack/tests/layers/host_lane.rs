@@ -97,6 +97,8 @@ struct Bios {
     /// Its bios never end.
     waits: bool,
     panics: bool,
+    /// Its turns submit a bio to the lane's own lane.
+    submits: bool,
 }
 
 impl LaneTasks for Bios {
@@ -127,6 +129,10 @@ impl LaneTasks for Bios {
             engine.lanes.kick(base.number);
         }
         assert!(!self.panics, "a turn panics");
+        if self.submits {
+            base.own_out += 1;
+            base.to_own.push(read(0));
+        }
         if !self.waits {
             self.over.append(&mut self.bios);
         }
@@ -150,6 +156,7 @@ impl LaneTasks for Bios {
         assert!(!self.panics, "a cancel panics");
     }
     fn end(&mut self, base: &mut LaneBase<Shared>) {
+        assert_eq!(base.own_out, 0, "it would wait for ever");
         if let Ok(mut engine) = base.host.engine() {
             engine.lanes.leave(base.number);
             engine.left.push(base.number);
@@ -357,5 +364,23 @@ fn a_panic_behind_a_port_breaks_the_layer() {
         assert_eq!(waiting.next_wakeup(), Some(Time(0)), "the lane is woken");
         // It is not used again.
         assert!(!host.hear(&mut Vec::new()) && !host.port().unwrap().run(Time(0)));
+    }
+}
+
+/// A turn may panic between counting what it submits and submitting that.
+#[test]
+fn a_lane_does_not_wait_for_what_a_panic_kept_it_from_submitting() {
+    let device = Arc::clone(Device::ram(1 << 20).unwrap().backend());
+    for runs_again in [true, false] {
+        let host = host(&device);
+        let mut faulty = open(&host, &device, Bios { submits: true, ..Bios::default() });
+        host.engine().unwrap().panics = true;
+        faulty.submit(Time(0), read(0));
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| faulty.run(Time(0))));
+        assert!(panicked.is_err());
+        if runs_again {
+            faulty.run(Time(0));
+        }
+        drop(faulty);
     }
 }

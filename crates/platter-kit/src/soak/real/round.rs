@@ -55,8 +55,8 @@ impl Drop for Place {
     }
 }
 
-/// In some rounds nothing is in the way of what a disk does only if it is one alone, without an elevator and a timeout, such as
-/// flushes on the threads of their callers.
+/// A third of the rounds have one disk without an elevator and a timeout: only there are flushes made on the threads of their
+/// callers.
 fn is_plain(rng: &mut Rng) -> bool {
     rng.below(3) == 0
 }
