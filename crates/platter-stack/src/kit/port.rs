@@ -30,7 +30,7 @@ struct Driver {
     lane: Box<dyn Lane>,
     orders: Vec<Order>,
     came: Vec<Bio>,
-    /// When it was to be run at last.
+    /// Its next wakeup when that was last asked for.
     wakeup: Option<Time>,
 }
 
@@ -92,7 +92,7 @@ impl Port {
         self.ordered.load(Ordering::Relaxed) != 0
     }
 
-    /// Carries orders out and runs the lane, unless another thread is about to do so. Returns whether the layer has to take
+    /// Carries orders out and runs the lane, unless another thread is using it. Returns whether the layer has to take
     /// a turn: bios have come back, the layer waits for memory, which may have, or the lane is to be run earlier than the layer
     /// knows.
     pub fn run(&self, now: Time) -> bool {
