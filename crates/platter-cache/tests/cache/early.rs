@@ -11,10 +11,6 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
-/// A task that takes longer is considered hung.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether the disk completes anything, and how many requests it has got.
 #[derive(Clone, Default)]
@@ -56,28 +52,20 @@ fn cache() -> (Device, Reins) {
     (rig::cached(below, &Settings { window: 0, ..small(64) }), reins)
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
-    }
-}
-
 /// Begins a synchronous read of page 0, then another I/O of that page on a channel, which waits for it without ever
 /// taking the lock by itself.
 fn beside_a_read(other: Bio) {
     let (device, reins) = cache();
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| device.read_at(&mut [0; 4096], 0));
-        until("the disk gets the read", || reins.queued.load(Ordering::SeqCst) == 1);
+        assert!(rig::until(|| reins.queued.load(Ordering::SeqCst) == 1), "the disk gets the read");
         let mut channel = device.channel(1).unwrap();
         assert!(channel.submit(other).is_ok());
         let mut done = Vec::new();
         channel.poll(&mut done);
         assert!(done.is_empty());
         reins.let_go.store(true, Ordering::SeqCst);
-        until("it ends with the read", || channel.poll(&mut done) > 0);
+        assert!(rig::until(|| channel.poll(&mut done) > 0), "it ends with the read");
         assert_eq!(done[0].status(), Ok(()));
         reader.join().unwrap().unwrap();
     });

@@ -14,6 +14,22 @@ use platter_sim::medium::Medium;
 use platter_sim::power::Supply;
 use platter_sim::{Options, SimDisk, World};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What takes longer, in real time, is considered hung.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits for what other threads do. Returns whether that happened.
+pub(crate) fn until(mut done: impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    while !done() {
+        if begin.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
 
 /// A simulated disk with the same time for every command, and its power supply.
 pub(crate) fn disk(world: &Arc<World>, ideal: Ideal, faults: Option<FaultPlan>) -> (SimDisk, Supply) {

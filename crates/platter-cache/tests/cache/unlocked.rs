@@ -12,12 +12,8 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
-
-/// A system call that takes longer is considered to wait for the lock under which it is made.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A system call that does not return until it is let go.
 #[derive(Clone, Default)]
@@ -32,7 +28,7 @@ struct Call {
 impl Call {
     fn make(&self) {
         self.begun.store(true, Ordering::SeqCst);
-        if !until(|| self.let_go.load(Ordering::SeqCst)) {
+        if !rig::until(|| self.let_go.load(Ordering::SeqCst)) {
             self.hung.store(true, Ordering::SeqCst);
         }
     }
@@ -64,17 +60,6 @@ impl Driver for Slow {
     }
 }
 
-fn until(mut done: impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
-    while !done() {
-        if begin.elapsed() > PATIENCE {
-            return false;
-        }
-        std::thread::yield_now();
-    }
-    true
-}
-
 /// Writes a page, and calls `meanwhile` while a system call that writes it back is under way on another thread. Then the
 /// call returns, and the flush ends. Returns the number of reads that the disk has got by then.
 fn beside_a_call(meanwhile: impl FnOnce(&Device, &Call)) -> usize {
@@ -96,7 +81,7 @@ fn beside_a_call(meanwhile: impl FnOnce(&Device, &Call)) -> usize {
             channel.wait(&mut done, None);
             assert_eq!(done[0].status(), Ok(()));
         });
-        assert!(until(|| call.begun.load(Ordering::SeqCst)), "the disk gets the write");
+        assert!(rig::until(|| call.begun.load(Ordering::SeqCst)), "the disk gets the write");
         meanwhile(&device, &call);
         call.let_go.store(true, Ordering::SeqCst);
         flush.join().unwrap();
