@@ -1,10 +1,9 @@
 //! Flushes on the threads of their callers: they are one at a time with those of the queue, and a failure is known to all.
 
-use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Op};
-use platter_block::disk::{BlockingFlush, Disk};
+use platter_block::disk::{BlockingFlush, FnDisk};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::fault::{Error, Fault, Kind};
+use platter_block::fault::{Fault, Kind};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -30,30 +29,23 @@ struct State {
 #[derive(Clone, Default)]
 struct Blocking(Arc<State>);
 
-impl Disk for Blocking {
-    fn name(&self) -> Arc<str> {
-        Arc::from("blocking")
-    }
-
-    fn geometry(&self) -> Geometry {
+impl Blocking {
+    fn disk(&self) -> FnDisk {
         let features = Features::default().with_write_cache(true);
-        Geometry::new(1 << 20, Limits::unlimited(512)).with_features(features)
-    }
-
-    fn open_channel(&self, _: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        Ok(Box::new(Flushes { state: Arc::clone(&self.0), done: Vec::new(), held: Vec::new() }))
-    }
-
-    fn blocking_flush(&self) -> Option<BlockingFlush> {
-        let state = Arc::clone(&self.0);
-        Some(Arc::new(move |_| {
+        let geometry = Geometry::new(1 << 20, Limits::unlimited(512)).with_features(features);
+        let (driver, state) = (Arc::clone(&self.0), Arc::clone(&self.0));
+        let flush: BlockingFlush = Arc::new(move |_| {
             state.here.fetch_add(1, SeqCst);
             if let Some((begun, go_on)) = &*state.meets.lock().unwrap() {
                 begun.send(()).unwrap();
                 go_on.recv().unwrap();
             }
             if state.fails.load(SeqCst) { Err(Fault::from_errno(5)) } else { Ok(()) }
-        }))
+        });
+        let open = move |_| {
+            Ok(Box::new(Flushes { state: Arc::clone(&driver), done: Vec::new(), held: Vec::new() }) as _)
+        };
+        FnDisk::new("blocking", geometry, open).with_blocking_flush(flush)
     }
 }
 
@@ -87,7 +79,7 @@ impl Driver for Flushes {
 }
 
 fn device(disk: &Blocking) -> Device {
-    Device::from_disk(disk.clone(), DiskSettings::default(), None).unwrap()
+    Device::from_disk(disk.disk(), DiskSettings::default(), None).unwrap()
 }
 
 /// The number of flushes on threads of callers, and by drivers.
