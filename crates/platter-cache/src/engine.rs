@@ -22,6 +22,7 @@ use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::handle::HandleId;
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_stack::kit::port::Order;
@@ -519,6 +520,9 @@ impl Turns for Engine {
     fn lanes_mut(&mut self) -> &mut Lanes<Failure> {
         &mut self.lanes
     }
+
+    /// The shared lane is behind the port.
+    fn each_below(&self, _each: &mut dyn FnMut(&dyn Lane)) {}
 
     fn outlook(&self, now: Time) -> Outlook {
         let due = self.wakeup(now);

@@ -35,9 +35,7 @@ pub trait Turns: Send {
     }
 
     /// Calls `each` with the layer's own lanes below. One behind a [`Port`] is not among them.
-    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane)) {
-        let _ = each;
-    }
+    fn each_below(&self, each: &mut dyn FnMut(&dyn Lane));
 
     /// The work that is left.
     fn outlook(&self, now: Time) -> Outlook;
