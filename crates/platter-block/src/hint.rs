@@ -12,7 +12,7 @@ pub enum Hint {
     Random,
     /// The range will be needed soon: it is read now.
     WillNeed,
-    /// The range will not be needed any more: it may be evicted.
+    /// The range will not be needed any more: its clean pages are dropped, and its dirty ones written.
     DontNeed,
     /// Each byte will be needed once.
     NoReuse,

@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::engine::{Ask, Engine, WINDOW};
 use super::ios::IoKey;
-use super::pages::{CURRENT, PageTable};
+use super::pages::{CURRENT, Evicted, PageTable};
 use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
@@ -179,10 +179,12 @@ impl Engine {
         self.jobs.prefetch(&ask, first..end, None);
     }
 
-    /// Drops the pages of a range: clean ones at once, dirty ones when they have been written.
+    /// Drops the clean pages of a range, and writes the dirty ones, which are evicted before others then. As with
+    /// `posix_fadvise`, pages of which a part is outside the range stay.
     pub(super) fn dont_need(&mut self, pos: u64, len: u64) {
-        let end = pos.saturating_add(len).min(self.pages.end() * PAGE);
-        let pages = pos / PAGE..end.div_ceil(PAGE);
+        let end = pos.saturating_add(len) / PAGE;
+        let is_to_end = pos.saturating_add(len) >= self.pages.size();
+        let pages = pos.div_ceil(PAGE)..if is_to_end { self.pages.end() } else { end };
         if pages.start < pages.end && self.jobs.dont_need.len() < MAX_PREFETCH {
             self.jobs.dont_need.push_back(Scan::new(pages, &self.pages));
             self.jobs.can_go_on = true;
@@ -315,6 +317,12 @@ impl Engine {
                     Ok((frame, _)) => {
                         self.work += 1;
                         let Some(frame) = frame else { continue };
+                        let mut evicted = Evicted { unused_by: None };
+                        let is_dropped = self.pages.drop_clean(frame, &mut evicted);
+                        self.note(evicted);
+                        if is_dropped {
+                            continue;
+                        }
                         self.pages.cool(frame);
                         if self.pages.may_write(frame) {
                             batch.push(frame);

@@ -163,6 +163,11 @@ impl PageTable {
         &mut self.infos[frame as usize]
     }
 
+    /// Bytes of the device.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Number of pages of the device, including an incomplete one at its end.
     pub(super) fn end(&self) -> u64 {
         self.size.div_ceil(PAGE)
@@ -470,6 +475,20 @@ impl PageTable {
         self.info_mut(frame).flags = 0;
         // It is no longer current, so this releases it.
         self.clean(frame);
+    }
+
+    /// Drops a page that is clean and that nothing uses. Returns whether it did.
+    pub(super) fn drop_clean(&mut self, frame: u32, evicted: &mut Evicted) -> bool {
+        let info = *self.info(frame);
+        let busy = info.dirty != 0 || info.older != NONE || info.is(FILLING | WRITING | HELD);
+        let in_use = self.store.is_pinned(frame) || self.store.is_lent(frame);
+        if !info.is(CURRENT) || busy || in_use || self.reserved.of(self.store.page(frame)).is_some() {
+            return false;
+        }
+        evicted.unused_by = info.is(AHEAD).then_some(info.handle);
+        self.evictions += 1;
+        self.drop_page(frame);
+        true
     }
 
     /// Drops blocks of a dirty frame, valid or dirty; at least one other dirty block remains.

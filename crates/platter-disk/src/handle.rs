@@ -196,7 +196,9 @@ impl Handle {
 
     /// Tells the cache how the program will read the `len` bytes at `pos` (0: to the end of the device) through this
     /// handle. [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) apply to all
-    /// future reads of the handle, whatever the range. Without a cache the hint has no effect.
+    /// future reads of the handle, whatever the range. [`DontNeed`](Hint::DontNeed) drops the clean pages of the range and
+    /// writes the dirty ones, which are evicted before others then; pages of which a part is outside the range stay. Without a
+    /// cache the hint has no effect.
     ///
     /// ```
     /// # use platter_disk::device::Device;

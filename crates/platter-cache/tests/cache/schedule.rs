@@ -158,3 +158,28 @@ fn pages_that_are_let_go_are_written_at_once() {
     rig.pass_to(200);
     assert_eq!((rig.written(), rig.fact("dirty pages")), ((2, 3), 0));
 }
+
+/// Whole pages that are clean are dropped at once. What a part of the range covers, or a program holds, stays.
+#[test]
+fn clean_pages_that_are_let_go_are_dropped() {
+    let rig = Rig::new(&rules(50, 60));
+    let handle = rig.device.handle();
+    let mut data = [0; 4096];
+    let mut misses = |pages: std::ops::Range<u64>| {
+        let before = handle.counters().unwrap().misses;
+        handle.advise(Hint::Random, 0, 0).unwrap();
+        pages.for_each(|page| handle.read_at(&mut data, page * 4096).unwrap());
+        handle.counters().unwrap().misses - before
+    };
+    assert_eq!((misses(0..20), misses(0..20)), (20, 0));
+    handle.advise(Hint::DontNeed, 2 * 4096, 5 * 4096).unwrap();
+    assert_eq!((misses(0..20), misses(0..20)), (5, 0));
+    handle.advise(Hint::DontNeed, 2 * 4096 + 1, 5 * 4096).unwrap();
+    assert_eq!((misses(0..20), misses(0..20)), (4, 0), "the first and the last page are not covered");
+    let held = handle.page(3 * 4096).unwrap();
+    handle.advise(Hint::DontNeed, 0, 0).unwrap();
+    assert_eq!(misses(0..20), 19, "a program holds one");
+    drop(held);
+    handle.advise(Hint::DontNeed, 0, 0).unwrap();
+    assert_eq!(misses(0..20), 20);
+}
