@@ -22,6 +22,7 @@
 //! ```
 
 mod bios;
+mod caches;
 mod counts;
 mod device;
 mod engine;
@@ -43,6 +44,6 @@ pub use error::FileioError;
 pub use hooks::{Hooks, Progress};
 pub use json::HOST_KEYS;
 pub use plain::run_in;
-pub use plan::{Count, ExtraFlags, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy};
+pub use plan::{CacheState, Count, ExtraFlags, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy};
 pub use report::{Latency, OnDevice, Report};
 pub use run::{run, simulate};

@@ -71,6 +71,7 @@ impl Report {
             "file_async_backlog": plan.backlog,
             "file_extra_flags": plan.extra_flags.names(),
             "handles": plan.handles.name(),
+            "cache_state": plan.cache_state.name(),
             "threads": plan.threads,
             "events": plan.events,
             "count": plan.count.name(),

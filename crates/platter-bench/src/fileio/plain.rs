@@ -11,7 +11,7 @@ use super::hooks::Hooks;
 use super::plan::{Handles, IoMode, Plan, SyncMode};
 use super::report::Report;
 use super::requests::Request;
-use super::{real, report};
+use super::{caches, real, report};
 use platter_disk::pool::PoolBuf;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -26,6 +26,9 @@ use std::sync::Arc;
 pub fn run_in(dir: &Path, keep: bool, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     plan.check()?;
     let files = TestFiles::prepare(dir, keep, plan, hooks.cancel)?;
+    for number in 0..plan.files {
+        caches::of_file(plan, &files.path(number), hooks.cancel)?;
+    }
     let shared = Arc::new(Open::all(&files, plan)?);
     let open = |thread: u32| -> Result<Box<dyn Engine>, FileioError> {
         let files = match plan.handles {

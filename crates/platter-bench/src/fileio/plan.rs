@@ -144,6 +144,31 @@ impl Handles {
     }
 }
 
+/// What caches have of the files when the run begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheState {
+    /// What they happen to have.
+    AsIs,
+    /// Nothing: all is made durable and evicted.
+    Cold,
+    /// As much as they can hold: the files are read once, from the first to the last.
+    Warm,
+}
+
+impl CacheState {
+    /// All of them.
+    pub const ALL: [CacheState; 3] = [CacheState::AsIs, CacheState::Cold, CacheState::Warm];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheState::AsIs => "as-is",
+            CacheState::Cold => "cold",
+            CacheState::Warm => "warm",
+        }
+    }
+}
+
 /// Flags that files are opened with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtraFlags {
@@ -194,6 +219,8 @@ pub struct Plan {
     pub extra_flags: ExtraFlags,
     /// How threads share open files.
     pub handles: Handles,
+    /// What caches have of the files when the run begins. The time that takes is not part of the run.
+    pub cache_state: CacheState,
     /// Number of threads.
     pub threads: u32,
     /// Events after which the run ends; 0: no limit.
@@ -223,6 +250,7 @@ impl Default for Plan {
             backlog: 128,
             extra_flags: ExtraFlags::default(),
             handles: Handles::Shared,
+            cache_state: CacheState::AsIs,
             threads: 16,
             events: 10_000,
             count: Count::Requests,

@@ -6,7 +6,7 @@ use super::device::{Calls, Cut};
 use super::engine::Engine;
 use super::plan::{IoMode, Plan};
 use super::report::Report;
-use super::{FileioError, Hooks, real, simulated};
+use super::{FileioError, Hooks, caches, real, simulated};
 use crate::report::units::bytes_short;
 use platter_disk::clock::Clock;
 use platter_disk::device::Device;
@@ -41,6 +41,7 @@ pub fn simulate(device: &Device, plan: &Plan) -> Result<Report, FileioError> {
 
 fn in_virtual_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
+    caches::of_device(plan, &cut, hooks.cancel)?;
     let before = Before::new(device);
     let measured = simulated::run(plan, &cut, hooks)?;
     Ok(Report::new(plan, device.name().to_string(), measured, Some(before.until_now())))
@@ -48,6 +49,7 @@ fn in_virtual_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Rep
 
 fn in_real_time(device: &Device, plan: &Plan, hooks: Hooks<'_>) -> Result<Report, FileioError> {
     let cut = cut(device, plan)?;
+    caches::of_device(plan, &cut, hooks.cancel)?;
     let before = Before::new(device);
     let open = |thread: u32| -> Result<Box<dyn Engine>, FileioError> {
         Ok(match plan.io_mode {

@@ -1,9 +1,10 @@
 //! SysBench's fileio test on simulated devices, on memory and on files.
 
 use platter_bench::fileio::{
-    self, Count, FileioError, HOST_KEYS, Handles, Hooks, IoMode, Mode, Plan, Report, SyncedBy,
+    self, CacheState, Count, FileioError, HOST_KEYS, Handles, Hooks, IoMode, Mode, Plan, Report, SyncedBy,
 };
 use platter_block::time::Span;
+use platter_cache::Settings;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
@@ -165,6 +166,35 @@ fn plans_and_places_that_make_no_sense_say_why() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     let nowhere = within(&dir.path().join("nowhere"), &plan()).unwrap_err().to_string();
     assert!(nowhere.contains("nowhere/test_file.0"), "{nowhere}");
+}
+
+/// The cache of a device is evicted or filled before the counts of the run begin; so is the kernel's, which changes no count.
+#[test]
+fn caches_begin_in_the_state_of_the_plan() {
+    let disk = Device::ram(4 << 20).unwrap();
+    let device = &Device::new(platter_cache::new(disk.backend().clone(), &Settings::default()).unwrap());
+    let misses = |mode: Mode, cache_state: CacheState| {
+        let report = on(device, &Plan { mode, cache_state, ..plan() });
+        report.device.unwrap().cache.unwrap().misses
+    };
+    assert_eq!(misses(Mode::RndRd, CacheState::Warm), 0);
+    assert_eq!(misses(Mode::RndRd, CacheState::AsIs), 0);
+    // Dirty pages are written first.
+    assert_eq!(misses(Mode::RndWr, CacheState::AsIs), 0);
+    let cold = misses(Mode::RndRd, CacheState::Cold);
+    assert!(cold > 100, "{cold} pages were missed: the rest was read ahead");
+    assert_eq!(misses(Mode::RndRd, CacheState::AsIs), 0);
+    let dir = tempfile::tempdir().unwrap();
+    for mode in [Mode::RndRw, Mode::SeqWr] {
+        for cache_state in CacheState::ALL {
+            let plan = Plan { mode, cache_state, ..plan() };
+            assert_eq!(within(dir.path(), &plan).unwrap().events, 1000, "{plan:?}");
+        }
+    }
+    let cancel = AtomicBool::new(true);
+    let warm = Plan { cache_state: CacheState::Warm, ..plan() };
+    let none = fileio::run(device, &warm, Hooks::none(&cancel));
+    assert!(matches!(none, Err(FileioError::Interrupted)));
 }
 
 #[test]

@@ -138,6 +138,21 @@ fn what_the_cache_counted_depends_on_who_shares_a_handle() {
     }
 }
 
+/// A test that only reads finds everything in a cache that is warm, and one that is cold begins as one that was just opened.
+#[test]
+fn the_state_of_the_cache_decides_what_it_reads() {
+    let on = ["--on", "cache(size=64M, sim(ide2004))", "--file-total-size", "32M", "--file-num", "8"];
+    let reads = ["--file-test-mode", "rndrd", "--events", "500", "--cache-state"];
+    let value = |state: &str| json(&[&on[..], &reads, &[state]].concat());
+    let [as_is, cold, warm] = ["as-is", "cold", "warm"].map(value);
+    let counts =
+        |value: &Value| ["hits", "misses"].map(|key| value["device"]["cache"][key].as_u64().unwrap());
+    assert_eq!(counts(&warm), [4 * 500, 0], "{warm:#}");
+    assert!(counts(&cold)[1] > 300, "{cold:#}");
+    assert_eq!(counts(&cold), counts(&as_is));
+    assert_eq!(warm["device"]["counters"]["bios"], 0, "{warm:#}");
+}
+
 #[test]
 fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
     for (option, value, allowed) in [
@@ -158,6 +173,7 @@ fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
         ("--fsync-by", "all", "shared, one"),
         ("--handles", "none", "shared, each"),
         ("--count", "reads", "requests, all"),
+        ("--cache-state", "hot", "as-is, cold, warm"),
         ("--events", "0", "at least 1"),
         ("--time", "soon", "a time is a number"),
     ] {

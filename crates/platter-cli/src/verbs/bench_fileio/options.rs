@@ -4,7 +4,7 @@ use crate::cli::Time;
 use clap::Args;
 use platter::spec::parse_size;
 use platter_bench::fileio::{
-    Count, ExtraFlags, FileioError, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy,
+    CacheState, Count, ExtraFlags, FileioError, Handles, IoMode, Mode, Plan, SyncMode, SyncedBy,
 };
 use platter_block::time::Span;
 use std::time::Duration;
@@ -56,6 +56,9 @@ pub(super) struct Options {
     /// Open files: shared (one for all threads) or each (one per thread)
     #[arg(long, value_name = "SHARING", default_value = "shared", value_parser = handles)]
     handles: Handles,
+    /// What caches have of the files at the start: as-is, cold (nothing) or warm (the files are read once)
+    #[arg(long, value_name = "STATE", default_value = "as-is", value_parser = cache_state)]
+    cache_state: CacheState,
     /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 16)]
     threads: u32,
@@ -93,6 +96,7 @@ impl Options {
             backlog: self.file_async_backlog,
             extra_flags: ExtraFlags { direct: flag("direct"), sync: flag("sync"), dsync: flag("dsync") },
             handles: self.handles,
+            cache_state: self.cache_state,
             threads: self.threads,
             events: self.events.unwrap_or(if self.time.is_some() { 0 } else { base.events }),
             count: self.count,
@@ -152,6 +156,10 @@ fn extra_flag(text: &str) -> Result<&'static str, String> {
 
 fn handles(text: &str) -> Result<Handles, String> {
     named(text, &[Handles::Shared, Handles::Each], Handles::name)
+}
+
+fn cache_state(text: &str) -> Result<CacheState, String> {
+    named(text, &CacheState::ALL, CacheState::name)
 }
 
 fn count(text: &str) -> Result<Count, String> {
