@@ -24,7 +24,9 @@ use platter_block::params::{Param, Unit};
 
 mod care;
 mod forward;
+mod grid;
 mod keys;
+mod recency;
 mod seen;
 mod steps;
 mod table;
@@ -119,20 +121,21 @@ impl Streams {
     fn resume(&mut self, index: usize, call: &Call, page: u64, pages: &mut dyn Pages) {
         self.common.counters.contiguous += 1;
         let bounds = self.bounds();
-        let entry = self.table.touch(index);
-        if entry.prove() {
-            self.trust = (self.trust + 1).min(TRUSTED);
-        }
         let rest = call.access.rest(page).clamp(1, LARGEST);
-        match &mut entry.kind {
-            Kind::Forward(stream) => {
-                if stream.lost(page) {
-                    self.common.counters.shrunk += 1;
-                }
-                stream.resume(page, rest, &bounds, pages, &mut self.common);
+        self.table.touch(index, |entry| {
+            if entry.prove() {
+                self.trust = (self.trust + 1).min(TRUSTED);
             }
-            Kind::Steps(stream) => stream.resume(call.access, page, &bounds, pages, &mut self.common),
-        }
+            match &mut entry.kind {
+                Kind::Forward(stream) => {
+                    if stream.lost(page) {
+                        self.common.counters.shrunk += 1;
+                    }
+                    stream.resume(page, rest, &bounds, pages, &mut self.common);
+                }
+                Kind::Steps(stream) => stream.resume(call.access, page, &bounds, pages, &mut self.common),
+            }
+        });
     }
 
     /// Handles a missing page that belongs to no stream: it may start one.
@@ -208,19 +211,20 @@ impl Readahead for Streams {
             return;
         };
         self.common.counters.contiguous += 1;
-        let entry = self.table.touch(index);
-        // The first marker only proves that there was a third read.
-        if entry.windows > 0 && entry.prove() {
-            self.trust = (self.trust + 1).min(TRUSTED);
-        }
-        entry.windows += 1;
-        if pages.is_congested() {
-            return;
-        }
-        match &mut entry.kind {
-            Kind::Forward(stream) => stream.advance(page, rest, &bounds, pages, &mut self.common),
-            Kind::Steps(stream) => stream.advance(&bounds, pages, &mut self.common),
-        }
+        self.table.touch(index, |entry| {
+            // The first marker only proves that there was a third read.
+            if entry.windows > 0 && entry.prove() {
+                self.trust = (self.trust + 1).min(TRUSTED);
+            }
+            entry.windows += 1;
+            if pages.is_congested() {
+                return;
+            }
+            match &mut entry.kind {
+                Kind::Forward(stream) => stream.advance(page, rest, &bounds, pages, &mut self.common),
+                Kind::Steps(stream) => stream.advance(&bounds, pages, &mut self.common),
+            }
+        });
     }
 
     fn missing(&mut self, call: &mut Call, page: u64, pages: &mut dyn Pages) {

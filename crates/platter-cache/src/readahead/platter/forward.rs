@@ -79,6 +79,11 @@ impl Forward {
         page >= self.start && page.saturating_sub(skip.max(u64::from(before))) <= self.end
     }
 
+    /// First and last page that it [takes](Forward::takes) if no cached pages are before it.
+    pub(super) fn range(&self) -> (u64, u64) {
+        (self.start, self.end.saturating_add(u64::from(self.size)))
+    }
+
     /// Whether a missing page is the first that was not read ahead.
     pub(super) fn ends_at(&self, page: u64) -> bool {
         page == self.end

@@ -48,6 +48,12 @@ impl Steps {
         pos_of(access) == self.next
     }
 
+    /// First and last page at which a read begins that it [takes](Steps::takes) or that [goes on](Steps::goes_on).
+    pub(super) fn range(&self) -> (u64, u64) {
+        let (low, high) = (self.origin.min(self.next), self.origin.max(self.next));
+        (low / PAGE, high.saturating_add(self.len) / PAGE)
+    }
+
     /// Whether a read continues where a read of this stream that was read ahead ended.
     pub(super) fn goes_on(&self, access: &Access) -> bool {
         let (Some(end), size) = (pos_of(access).checked_sub(self.len), self.step.unsigned_abs()) else {
@@ -59,6 +65,16 @@ impl Steps {
             false => (self.origin.checked_sub(end), self.origin.saturating_sub(self.next)),
         };
         way.is_some_and(|way| way < total && way % size == 0 && way / size < total / size)
+    }
+
+    /// Reads that it takes or that go on, for tests.
+    #[cfg(test)]
+    pub(super) fn expected(&self) -> [(u64, u64); 3] {
+        [
+            (self.next, self.len),
+            (self.origin + self.len, self.len),
+            (self.next.saturating_sub(self.step.unsigned_abs()) + self.len, 512),
+        ]
     }
 
     /// Whether the pages between reads are read too.
