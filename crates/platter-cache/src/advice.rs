@@ -1,12 +1,14 @@
 //! What handles tell a cache, or one of its shards: that they are opened and closed, and how a program will read.
 
+use super::engine::Engine;
+use super::jobs::Scan;
 use super::policy::Policy;
 use super::shared::Shared;
 use crate::readahead::Hint;
 use platter_block::deferred::Depth;
 use platter_block::fault::Fault;
 use platter_block::handle::HandleId;
-use platter_stack::kit::{Host, Turns};
+use platter_stack::kit::{EngineLock, Host, Turns};
 
 impl Shared {
     /// Adds a handle with its readahead.
@@ -41,7 +43,11 @@ impl Shared {
         let mut engine = self.engine()?;
         match hint {
             Hint::WillNeed => engine.will_need(id, pos, len),
-            Hint::DontNeed => engine.dont_need(pos, len),
+            Hint::DontNeed => {
+                let scan = engine.whole_pages(pos, len);
+                drop(engine);
+                return self.let_go(scan);
+            }
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
                 let place = engine.handles.place(id);
                 let Some(handle) = engine.handles.at(place) else { return Ok(()) };
@@ -53,13 +59,30 @@ impl Shared {
             }
         }
         // The first piece is read at once, the rest by the next run of the cache.
-        let now = self.below.now();
         engine.enter();
+        self.run_jobs(engine);
+        Ok(())
+    }
+
+    fn run_jobs(&self, mut engine: EngineLock<'_, Engine>) {
+        let now = self.below.now();
         engine.run_jobs();
         engine.submit_shared();
         self.leave(now, &mut engine);
         drop(engine);
         self.deliver(now);
+    }
+
+    /// Drops what is clean before it returns, in as many turns as that takes, since a later read must find its pages. What is dirty
+    /// is written by later runs of the cache.
+    fn let_go(&self, mut scan: Scan) -> Result<(), Fault> {
+        let (mut others, mut is_more) = (false, true);
+        while is_more {
+            let mut engine = self.engine()?;
+            engine.enter();
+            is_more = engine.drop_clean(&mut scan, &mut others);
+            self.run_jobs(engine);
+        }
         Ok(())
     }
 }

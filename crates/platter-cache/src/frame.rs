@@ -28,6 +28,11 @@ pub(super) struct Frame {
 }
 
 impl Frame {
+    /// Whether a reader could pin the frame. That may just change.
+    pub(super) fn is_ready(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & READY != 0
+    }
+
     /// Pins the frame if it is ready and holds the page. A frame that is not ready is never pinned, so that
     /// every pin is that of a reader.
     #[inline]

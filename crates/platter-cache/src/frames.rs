@@ -176,6 +176,11 @@ impl Frames {
         self.look_up(page).is_some()
     }
 
+    /// Whether a page may be read. That may just change.
+    pub(super) fn is_ready(&self, page: u64) -> bool {
+        self.look_up(page).is_some_and(|(_, frame)| frame.is_ready())
+    }
+
     /// Unpins a frame.
     #[inline]
     pub(super) fn unpin(&self, frame: u32) {
@@ -230,11 +235,11 @@ impl Frames {
         NonNull::new(self.address(frame)).unwrap_or(self.memory.start())
     }
 
-    /// Copies as much of the rest of a bio's range as is in memory to the bio, and marks it as done.
-    pub(super) fn read_bio(&self, bio: &mut Bio) {
-        while !bio.is_empty() {
+    /// Copies as much of the rest of a bio's range as is in memory, up to `end` at most, to the bio, and marks it as done.
+    pub(super) fn read_bio(&self, bio: &mut Bio, end: u64) {
+        while bio.pos() < end {
             let offset = (bio.pos() % PAGE) as usize;
-            let step = bio.len().min((FRAME - offset) as u64) as usize;
+            let step = (end - bio.pos()).min((FRAME - offset) as u64) as usize;
             let Some(frame) = self.pin(bio.pos() / PAGE) else { return };
             self.copy_to(frame, offset, bio, step);
             self.hit(frame);
@@ -312,8 +317,8 @@ impl Frames {
         for segment in bio.segments() {
             let piece = segment.slice(0, (offset + len - at) as u32);
             // SAFETY: the frame is pinned and no device fills it, so its memory does not change. The bio is
-            // with the cache between its submission and its completion, so its memory is valid for writes; it
-            // is not the cache's, so the two do not overlap.
+            // with the cache between its submission and its completion, or lent to it for the call, so its memory is valid for
+            // writes; it is not the cache's, so the two do not overlap.
             unsafe {
                 let from = self.address(frame).add(at);
                 piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));

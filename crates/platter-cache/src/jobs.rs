@@ -6,7 +6,7 @@
 use super::answers::Answers;
 use super::engine::{Ask, Engine, WINDOW};
 use super::ios::IoKey;
-use super::pages::{CURRENT, Evicted, PageTable};
+use super::pages::{CURRENT, PageTable};
 use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
@@ -27,7 +27,7 @@ const MAX_PREFETCH: usize = 1024;
 const PREFETCH_OUT: u32 = 16;
 
 /// A range whose cached pages are visited in pieces.
-struct Scan {
+pub(super) struct Scan {
     pages: Range<u64>,
     /// The position: a page, or a frame if there are fewer frames than pages.
     at: u64,
@@ -36,7 +36,7 @@ struct Scan {
 
 impl Scan {
     fn new(pages: Range<u64>, table: &PageTable) -> Scan {
-        let by_frame = pages.end.saturating_sub(pages.start) > u64::from(table.store.count());
+        let by_frame = pages.end.saturating_sub(pages.start) > u64::from(table.used());
         Scan { at: if by_frame { 0 } else { pages.start }, pages, by_frame }
     }
 
@@ -179,16 +179,32 @@ impl Engine {
         self.jobs.prefetch(&ask, first..end, None);
     }
 
-    /// Drops the clean pages of a range, and writes the dirty ones, which are evicted before others then. As with
-    /// `posix_fadvise`, pages of which a part is outside the range stay.
-    pub(super) fn dont_need(&mut self, pos: u64, len: u64) {
-        let end = pos.saturating_add(len) / PAGE;
-        let is_to_end = pos.saturating_add(len) >= self.pages.size();
-        let pages = pos.div_ceil(PAGE)..if is_to_end { self.pages.end() } else { end };
-        if pages.start < pages.end && self.jobs.dont_need.len() < MAX_PREFETCH {
-            self.jobs.dont_need.push_back(Scan::new(pages, &self.pages));
-            self.jobs.can_go_on = true;
+    /// The pages that lie in a range as a whole, for [`drop_clean`](Engine::drop_clean).
+    pub(super) fn whole_pages(&self, pos: u64, len: u64) -> Scan {
+        let end = pos.saturating_add(len);
+        let end = if end >= self.pages.size() { self.pages.end() } else { end / PAGE };
+        Scan::new(pos.div_ceil(PAGE)..end, &self.pages)
+    }
+
+    /// Drops clean pages of a range, as many as the turn allows. Returns whether there may be more. If it is over, pages that
+    /// are dirty, which `others` says, are written, and are evicted before others then.
+    pub(super) fn drop_clean(&mut self, scan: &mut Scan, others: &mut bool) -> bool {
+        while !self.is_spent() {
+            match scan.next(&self.pages, 16) {
+                Ok((frame, _)) => {
+                    self.work += 1;
+                    *others |= frame.is_some_and(|frame| !self.pages.drop_clean(frame));
+                }
+                Err(_) => {
+                    if *others && self.jobs.dont_need.len() < MAX_PREFETCH {
+                        self.jobs.dont_need.push_back(Scan::new(scan.pages.clone(), &self.pages));
+                        self.jobs.can_go_on = true;
+                    }
+                    return false;
+                }
+            }
         }
+        true
     }
 
     /// Begins an operation of the device on a range, which no other operation uses until it ends. `Err`: the
@@ -317,12 +333,6 @@ impl Engine {
                     Ok((frame, _)) => {
                         self.work += 1;
                         let Some(frame) = frame else { continue };
-                        let mut evicted = Evicted { unused_by: None };
-                        let is_dropped = self.pages.drop_clean(frame, &mut evicted);
-                        self.note(evicted);
-                        if is_dropped {
-                            continue;
-                        }
                         self.pages.cool(frame);
                         if self.pages.may_write(frame) {
                             batch.push(frame);

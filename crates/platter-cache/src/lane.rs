@@ -111,7 +111,8 @@ impl LaneTasks for Tasks {
         let waits = bio.flags().intersects(Flags::PREFLUSH | BARRIER);
         let is_read = bio.op() == Op::Read && shared.manners.are_free() && !waits;
         if is_read {
-            shared.frames.read_bio(&mut bio);
+            let end = bio.end();
+            shared.frames.read_bio(&mut bio, end);
             if bio.is_empty() {
                 return Some(bio);
             }

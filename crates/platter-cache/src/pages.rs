@@ -478,15 +478,13 @@ impl PageTable {
     }
 
     /// Drops a page that is clean and that nothing uses. Returns whether it did.
-    pub(super) fn drop_clean(&mut self, frame: u32, evicted: &mut Evicted) -> bool {
+    pub(super) fn drop_clean(&mut self, frame: u32) -> bool {
         let info = *self.info(frame);
         let busy = info.dirty != 0 || info.older != NONE || info.is(FILLING | WRITING | HELD);
         let in_use = self.store.is_pinned(frame) || self.store.is_lent(frame);
         if !info.is(CURRENT) || busy || in_use || self.reserved.of(self.store.page(frame)).is_some() {
             return false;
         }
-        evicted.unused_by = info.is(AHEAD).then_some(info.handle);
-        self.evictions += 1;
         self.drop_page(frame);
         true
     }

@@ -3,7 +3,9 @@
 use super::placement::Placement;
 use super::shared::Shared;
 use crate::readahead::PAGE;
+use platter_block::bio::{Bio, Op};
 use platter_block::resident::{Pinned, Resident};
+use platter_stack::barrier_gate::BarrierGate;
 use std::sync::Arc;
 
 /// The frames of a cache, with a share of the cache.
@@ -15,13 +17,23 @@ impl InMemory {
     }
 }
 
-// SAFETY: `Frames::read` writes only to `out`. A pinned frame is neither given to another page nor written to
+// SAFETY: `Frames::read` writes only to `out`, and `Frames::read_bio`, which is called for reads alone, to the memory of the bio. A pinned frame is neither given to another page nor written to
 // before it is unpinned (`Frames::pin`, `PageTable::writable`). Its memory lives as long as the cache, of
 // which `self` has a share.
 unsafe impl Resident for InMemory {
     #[inline]
     fn read(&self, pos: u64, out: &mut [u8]) -> bool {
         self.0.frames.read(pos, out)
+    }
+
+    fn read_bio(&self, bio: &mut Bio) -> bool {
+        read_at_once(bio, &self.0.gate, |bio, from| {
+            let (frames, end) = (&self.0.frames, bio.end());
+            (from..end.div_ceil(PAGE)).all(|page| frames.is_ready(page)) && {
+                frames.read_bio(bio, end);
+                bio.is_empty()
+            }
+        })
     }
 
     #[inline]
@@ -40,16 +52,34 @@ unsafe impl Resident for InMemory {
     }
 }
 
+/// Reads all of a bio by `read`, which gets its first page, between two looks at the gate: no barrier may be under way or come
+/// between its parts. If that is not possible the bio is as before.
+fn read_at_once(bio: &mut Bio, gate: &BarrierGate, read: impl FnOnce(&mut Bio, u64) -> bool) -> bool {
+    let (pos, len) = (bio.pos(), bio.len());
+    let Some(open) = gate.open_since().filter(|_| bio.op() == Op::Read) else { return false };
+    let is_read = read(bio, pos / PAGE) && gate.open_since() == Some(open);
+    if !is_read {
+        bio.rewind(pos, len);
+    }
+    is_read
+}
+
 /// The frames of the shards of a cache, with a share of them. A frame has the number that it has in its shard times the number
 /// of shards, plus that of its shard.
 pub(super) struct InShards {
     placement: Arc<Placement>,
     shards: Vec<Arc<Shared>>,
+    gate: Arc<BarrierGate>,
 }
 
 impl InShards {
-    pub(super) fn new(placement: Arc<Placement>, shards: Vec<Arc<Shared>>) -> InShards {
-        InShards { placement, shards }
+    /// `gate` is that of the whole cache: barriers do not go through those of its shards.
+    pub(super) fn new(
+        placement: Arc<Placement>,
+        shards: Vec<Arc<Shared>>,
+        gate: Arc<BarrierGate>,
+    ) -> InShards {
+        InShards { placement, shards, gate }
     }
 }
 
@@ -67,6 +97,23 @@ unsafe impl Resident for InShards {
             (pos, out) = (pos + len as u64, rest);
         }
         true
+    }
+
+    fn read_bio(&self, bio: &mut Bio) -> bool {
+        let frames = |page| &self.shards[self.placement.shard_of(page) as usize].frames;
+        read_at_once(bio, &self.gate, |bio, from| {
+            let end = bio.end();
+            let is_there = (from..end.div_ceil(PAGE)).all(|page| frames(page).is_ready(page));
+            while is_there && bio.pos() < end {
+                let page = bio.pos() / PAGE;
+                let part = (self.placement.end_of(page) * PAGE).min(end);
+                frames(page).read_bio(bio, part);
+                if bio.pos() < part {
+                    break;
+                }
+            }
+            bio.is_empty()
+        })
     }
 
     #[inline]

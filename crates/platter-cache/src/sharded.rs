@@ -220,7 +220,8 @@ impl Cached for Sharded {
 
     fn resident(&self) -> Option<Arc<dyn Resident>> {
         let answers = self.shards.iter().all(|shard| shard.manners.are_free());
-        let shards = || InShards::new(Arc::clone(&self.inner.map), self.shards.clone());
+        let (map, gate) = (&self.inner.map, &self.inner.gate);
+        let shards = || InShards::new(Arc::clone(map), self.shards.clone(), Arc::clone(gate));
         answers.then(|| Arc::new(shards()) as Arc<dyn Resident>)
     }
 }

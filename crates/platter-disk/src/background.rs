@@ -105,6 +105,11 @@ impl Background {
         self.lanes.len() > 1
     }
 
+    /// Whether no I/O of a future is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.opened().all(|lane| lane.is_idle())
+    }
+
     /// Runs all lanes for a program that does everything by hand. Returns when to do so again; `None`: nothing is
     /// outstanding.
     pub(crate) fn run_by_hand(&self) -> Option<Time> {

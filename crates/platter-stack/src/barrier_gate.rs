@@ -105,6 +105,14 @@ impl BarrierGate {
         lock(&self.lanes)
     }
 
+    /// The number of barriers that have taken their places, if all of them are over. What begins and ends without a door while
+    /// this is the same is behind no barrier, and no barrier has come between its parts.
+    pub fn open_since(&self) -> Option<u64> {
+        // In this order: barriers that end meanwhile do not stand for one that is placed meanwhile.
+        let placed = self.placed.load(SeqCst);
+        (self.over.load(SeqCst) >= placed).then_some(placed)
+    }
+
     /// Wakes lanes with barriers after a lane has no more bios of an epoch that it published: a barrier may
     /// have waited for that.
     fn ring_barriers(&self) {

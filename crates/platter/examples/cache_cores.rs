@@ -1,5 +1,5 @@
 //! How a page cache scales with processors that this machine may not have: `cache_cores [--ops N] [--move NS]`; and
-//! `cache_cores --count hits|misses|writes [--shards N] [--ops N]`, for `scripts/count-cache-costs`.
+//! `cache_cores --count hits|futures|misses|writes [--shards N] [--ops N]`, for `scripts/count-cache-costs`.
 //!
 //! A model with real code: each operation is carried out on a real cache over a device that does nothing, on this thread, and the
 //! times for which it had the locks of shards are recorded. The model gives each operation to the processor that is next in virtual
@@ -13,7 +13,10 @@ use platter::stack::kit::lock_times::{self, LockTime};
 use platter::{Access, Device};
 use std::collections::HashMap;
 use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -27,16 +30,20 @@ const HOT: u64 = 4096;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
     Hits,
+    /// Hits of futures, which are only counted.
+    Futures,
     Misses,
     Writes,
 }
 
 impl Work {
-    const ALL: [Work; 3] = [Work::Hits, Work::Misses, Work::Writes];
+    const ALL: [Work; 4] = [Work::Hits, Work::Futures, Work::Misses, Work::Writes];
+    const MODELLED: [Work; 3] = [Work::Hits, Work::Misses, Work::Writes];
 
     const fn name(self) -> &'static str {
         match self {
             Work::Hits => "hits",
+            Work::Futures => "futures",
             Work::Misses => "misses",
             Work::Writes => "writes",
         }
@@ -47,7 +54,7 @@ fn open(shards: u32) -> Result<Device> {
     // No thread works beside those that are measured.
     let spec = format!("cache(size=256M, shards={shards}, readahead=none, prefault=off, null(1T))");
     let device = platter::open(&spec, Access::read_write())?;
-    let mut data = [0; PAGE as usize];
+    let mut data = vec![0; PAGE as usize];
     // More than it holds, so that it is full, and then what is hit.
     (HOT..20 * HOT).chain(0..HOT).try_for_each(|page| device.read_at(&mut data, page * PAGE))?;
     Ok(device)
@@ -71,10 +78,19 @@ impl Numbers {
     }
 }
 
-fn operate(device: &Device, work: Work, numbers: &mut Numbers, data: &mut [u8]) -> Result<()> {
+fn operate(device: &Device, work: Work, numbers: &mut Numbers, data: &mut Vec<u8>) -> Result<()> {
     let page = numbers.next() % (1 << 28);
     match work {
         Work::Hits => device.read_at(data, page % HOT * PAGE)?,
+        Work::Futures => {
+            let mut io = device.read(page % HOT * PAGE, std::mem::take(data));
+            let mut context = Context::from_waker(Waker::noop());
+            let Poll::Ready((result, buffer)) = Pin::new(&mut io).poll(&mut context) else {
+                return Err("a hit was not ready at once".into());
+            };
+            result?;
+            *data = buffer.unwrap_or_default();
+        }
         Work::Misses => device.read_at(data, page * PAGE)?,
         Work::Writes => device.write_at(data, page * PAGE)?,
     }
@@ -140,7 +156,7 @@ impl Costs {
 
 /// Carries out an operation, and says when it had locks.
 fn record(device: &Device, work: Work, numbers: &mut Numbers) -> Result<(Instant, Vec<LockTime>, Instant)> {
-    let mut data = [0; PAGE as usize];
+    let mut data = vec![0; PAGE as usize];
     lock_times::record();
     let began = Instant::now();
     let result = operate(device, work, numbers, &mut data);
@@ -271,7 +287,8 @@ impl Asked {
                 "--shards" => asked.shards = value.parse()?,
                 "--count" => {
                     let work = Work::ALL.into_iter().find(|work| work.name() == value);
-                    asked.count = Some(work.ok_or_else(|| format!("{value} is not hits, misses or writes"))?);
+                    asked.count =
+                        Some(work.ok_or_else(|| format!("{value} is not hits, futures, misses or writes"))?);
                 }
                 _ => return Err(format!("unknown argument {arg}; {USAGE}").into()),
             }
@@ -280,17 +297,16 @@ impl Asked {
     }
 }
 
-const USAGE: &str =
-    "usage: cache_cores [--ops N] [--move NS]; cache_cores --count hits|misses|writes [--shards N] [--ops N]";
+const USAGE: &str = "usage: cache_cores [--ops N] [--move NS]; cache_cores --count hits|futures|misses|writes [--shards N] [--ops N]";
 
 fn main() -> Result<()> {
     let asked = Asked::parse(std::env::args().skip(1))?;
     if let Some(work) = asked.count {
-        let (device, mut numbers, mut data) = (open(asked.shards)?, Numbers::new(), [0; PAGE as usize]);
+        let (device, mut numbers, mut data) = (open(asked.shards)?, Numbers::new(), vec![0; PAGE as usize]);
         return (0..asked.ops).try_for_each(|_| operate(&device, work, &mut numbers, &mut data));
     }
     let tick = tick();
-    for work in Work::ALL {
+    for work in Work::MODELLED {
         let moved = match asked.moved {
             Some(nanos) => nanos,
             None => measure_moved(&open(1)?, work)?,

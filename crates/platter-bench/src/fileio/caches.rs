@@ -22,7 +22,8 @@ pub(super) fn of_device(plan: &Plan, cut: &Cut, cancel: &AtomicBool) -> Result<(
         CacheState::AsIs => Ok(()),
         CacheState::Cold => evict(&handle, plan),
         CacheState::Warm => {
-            handle.advise(Hint::Sequential, 0, plan.total_size)?;
+            // Nothing is read ahead beyond the files, or still on its way when the run begins.
+            handle.advise(Hint::Random, 0, plan.total_size)?;
             let mut buffer = vec![0; PIECE.min(plan.total_size) as usize];
             pieces(plan.total_size, cancel, |pos, len| Ok(handle.read_at(&mut buffer[..len], pos)?))
         }
@@ -31,7 +32,7 @@ pub(super) fn of_device(plan: &Plan, cut: &Cut, cancel: &AtomicBool) -> Result<(
 
 fn evict(handle: &Handle, plan: &Plan) -> Result<(), FileioError> {
     // Pages whose data is not on the disk cannot be evicted.
-    if plan.mode.writes() {
+    if !handle.device().geometry().features.read_only {
         handle.flush()?;
     }
     Ok(handle.advise(Hint::DontNeed, 0, plan.total_size)?)

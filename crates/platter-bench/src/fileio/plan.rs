@@ -329,6 +329,10 @@ impl Plan {
         if !self.rw_ratio.is_finite() || self.rw_ratio < 0.0 {
             return wrong("file-rw-ratio", self.rw_ratio, "a number of at least 0".to_owned());
         }
+        if self.cache_state == CacheState::Warm && self.extra_flags.direct {
+            // The kernel would look for what it has cached, and drop it, in the time of the run.
+            return wrong("cache-state", "warm", "as-is or cold with --file-extra-flags direct".to_owned());
+        }
         if self.events == 0 && self.time.is_none() {
             return wrong("events", 0, "at least 1 where --time gives no limit".to_owned());
         }

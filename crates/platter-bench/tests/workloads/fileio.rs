@@ -1,7 +1,8 @@
 //! SysBench's fileio test on simulated devices, on memory and on files.
 
 use platter_bench::fileio::{
-    self, CacheState, Count, FileioError, HOST_KEYS, Handles, Hooks, IoMode, Mode, Plan, Report, SyncedBy,
+    self, CacheState, Count, ExtraFlags, FileioError, HOST_KEYS, Handles, Hooks, IoMode, Mode, Plan, Report,
+    SyncedBy,
 };
 use platter_block::time::Span;
 use platter_cache::Settings;
@@ -150,6 +151,9 @@ fn plans_and_places_that_make_no_sense_say_why() {
     says(Plan { rw_ratio: -1.0, ..plan() }, &["--file-rw-ratio -1", "at least 0"]);
     says(Plan { rw_ratio: f64::NAN, ..plan() }, &["--file-rw-ratio NaN", "at least 0"]);
     says(Plan { events: 0, ..plan() }, &["--events 0", "--time"]);
+    let direct = ExtraFlags { direct: true, ..ExtraFlags::default() };
+    let warm = Plan { cache_state: CacheState::Warm, extra_flags: direct, ..plan() };
+    says(warm, &["--cache-state warm", "as-is or cold with --file-extra-flags direct"]);
     says(Plan { backlog: 0, ..plan() }, &["--file-async-backlog 0", "1 to 65536"]);
     says(Plan { total_size: 1 << 40, ..plan() }, &["1T", "up to 1G", "ideal"]);
     says(Plan { block: 768, total_size: 768 * 4, ..plan() }, &["--file-block-size 768", "multiples of 512"]);

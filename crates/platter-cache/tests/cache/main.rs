@@ -11,6 +11,7 @@ mod disk;
 mod early;
 mod errors;
 mod flood;
+mod futures;
 mod killed;
 mod life;
 mod limits;

@@ -125,6 +125,27 @@ fn no_call_holds_the_engine_for_long() {
     most(&device, "letting all pages go");
 }
 
+/// Clean pages are dropped before the call returns, however many there are, so none that is read later is dropped.
+#[test]
+fn pages_that_are_let_go_are_dropped_when_the_call_returns() {
+    let device = over_nothing();
+    let handle = device.handle();
+    handle.advise(Hint::Random, 0, 0).unwrap();
+    let mut buffer = vec![0; 8 << 20];
+    let misses = || handle.counters().unwrap().misses;
+    handle.read_at(&mut buffer, 0).unwrap();
+    device.write_at(&[1; 4096], 0).unwrap();
+    let before = misses();
+    handle.advise(Hint::DontNeed, 0, 8 << 20).unwrap();
+    // Those that a scan from the first page on would come to last.
+    (1792..2048).rev().for_each(|page| handle.read_at(&mut buffer[..4096], page * 4096).unwrap());
+    assert_eq!(misses(), before + 256);
+    device.flush().unwrap();
+    (1792..2048).for_each(|page| handle.read_at(&mut buffer[..4096], page * 4096).unwrap());
+    assert_eq!(misses(), before + 256);
+    assert!(fact(&device, "most pages handled in one turn") <= 768);
+}
+
 /// Advice to read is carried out in pieces and completely, even if the program does nothing else.
 #[test]
 fn advice_is_followed_to_its_end() {

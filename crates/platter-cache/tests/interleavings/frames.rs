@@ -23,6 +23,7 @@ impl Page {
         let page = Page { frame: Frame::default(), memory: UnsafeCell::new(0) };
         page.fill(1);
         page.frame.open();
+        assert!(page.frame.is_ready());
         Arc::new(page)
     }
 

@@ -124,6 +124,12 @@ pub(super) fn spare_bio() -> Bio {
     NEXT.try_with(Cell::take).ok().flatten().unwrap_or_else(Bio::flush)
 }
 
+/// Keeps a bio without a buffer for the next future that this thread starts.
+pub(super) fn keep_bio(bio: Bio) {
+    // Fails if the thread is ending.
+    let _ = NEXT.try_with(|next| next.set(Some(bio)));
+}
+
 impl AsyncState {
     fn run(&mut self, now: Time) {
         self.lane.run(now);
@@ -338,8 +344,7 @@ impl AsyncLane {
             self.hand_over();
         }
         if let Some(spare) = spare {
-            // Fails if the thread is ending.
-            let _ = NEXT.try_with(|next| next.set(Some(spare)));
+            keep_bio(spare);
         }
         reply
     }

@@ -3,7 +3,7 @@
 use platter_block::bio::{Flags, IoPrio};
 use platter_block::time::Span;
 
-/// Options of an I/O.
+/// Options of an I/O. The future of a read of cached data ends at once, and uses none of them but flags.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct IoOptions {

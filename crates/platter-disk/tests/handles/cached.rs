@@ -52,6 +52,10 @@ pub(crate) struct Cached {
     /// Whether reads leave their pages in memory.
     keeps: AtomicBool,
     answers: AtomicU64,
+    /// Lanes opened so far.
+    lanes: AtomicU32,
+    /// A barrier is under way.
+    is_barred: AtomicBool,
     seen: Mutex<Vec<Seen>>,
     /// Number of bios by handle.
     counts: Mutex<HashMap<HandleId, u64>>,
@@ -73,6 +77,8 @@ impl Cached {
             pins: (0..pages).map(|_| AtomicU32::new(0)).collect(),
             keeps: AtomicBool::new(true),
             answers: AtomicU64::new(0),
+            lanes: AtomicU32::new(0),
+            is_barred: AtomicBool::new(false),
             seen: Mutex::default(),
             counts: Mutex::default(),
             lost: Mutex::default(),
@@ -106,6 +112,16 @@ impl Cached {
         self.answers.load(SeqCst)
     }
 
+    /// Number of lanes opened so far.
+    pub(crate) fn lanes(&self) -> u32 {
+        self.lanes.load(SeqCst)
+    }
+
+    /// Begins or ends a barrier, behind which bios must not be answered.
+    pub(crate) fn bar(&self, is_barred: bool) {
+        self.is_barred.store(is_barred, SeqCst);
+    }
+
     /// Number of pages pinned now.
     pub(crate) fn pinned(&self) -> u32 {
         self.pins.iter().map(|pins| pins.load(SeqCst)).sum()
@@ -135,6 +151,23 @@ unsafe impl Resident for Memory {
             self.0.answers.fetch_add(1, SeqCst);
         }
         there
+    }
+
+    fn read_bio(&self, bio: &mut Bio) -> bool {
+        let (pos, len) = (bio.pos(), bio.len());
+        if self.0.is_barred.load(SeqCst) || !self.0.has(pos, len) {
+            return false;
+        }
+        let mut at = pos as usize;
+        for segment in bio.segments() {
+            let part = &self.0.bytes[at..at + segment.len() as usize];
+            // SAFETY: the bio is the caller's, whose buffer it owns, and is with no device.
+            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), segment.addr(), part.len()) };
+            at += part.len();
+        }
+        bio.advance(len);
+        self.0.answers.fetch_add(1, SeqCst);
+        true
     }
 
     fn pin(&self, pos: u64) -> Option<Pinned> {
@@ -170,6 +203,7 @@ impl Backend for Layer {
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
+        self.0.lanes.fetch_add(1, SeqCst);
         let below = self.0.below.backend().open_lane(lane_use)?;
         Ok(Box::new(CachedLane { below, cached: Arc::clone(&self.0), failed: Vec::new() }))
     }

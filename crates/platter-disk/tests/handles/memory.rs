@@ -1,12 +1,18 @@
 //! Data in memory is read there; other reads use bios.
 
 use crate::cached::{Cached, SIZE, Seen, is_at};
-use platter_block::bio::Op;
+use platter_block::bio::{Flags, Op};
+use platter_block::buf::IoBuf;
 use platter_block::fault::Kind;
 use platter_block::hint::Hint;
 use platter_block::resident::PAGE;
 use platter_disk::device::Device;
+use platter_disk::future::{Io, Outcome};
+use platter_disk::sync_io::IoOptions;
+use std::future::Future;
 use std::io::{IoSliceMut, Read};
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 #[test]
 fn a_read_of_what_is_in_memory_submits_nothing() {
@@ -34,6 +40,56 @@ fn a_read_of_what_is_in_memory_submits_nothing() {
     assert_eq!(handle.counters().unwrap().misses, 3);
     let all = device.cache_counters().unwrap();
     assert_eq!((all.hits, all.misses), (4, 3));
+}
+
+/// The outcome of a future that is polled once.
+fn at_once<B: IoBuf>(io: Io<B>) -> Option<Outcome<B>> {
+    match pin!(io).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => Some(outcome),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_future_of_what_is_in_memory_needs_no_lane() {
+    let (cached, device) = Cached::open();
+    cached.fill();
+    let read = |pos: u64, len: usize| {
+        let (result, buffer) = at_once(device.read(pos, vec![0; len])).unwrap();
+        result.map(|()| is_at(&buffer.unwrap(), pos))
+    };
+    assert!(read(PAGE, 512).unwrap());
+    assert!(read(3 * PAGE - 512, 2 * PAGE as usize).unwrap());
+    // The device ends within a page, and within a block of it.
+    assert!(read(SIZE - 1024, 1024).unwrap());
+    let parts = at_once(device.read(PAGE, vec![vec![0; 512], vec![0; 1024]])).unwrap().1.unwrap();
+    assert!(is_at(&parts[0], PAGE) && is_at(&parts[1], PAGE + 512));
+    assert_eq!((cached.answers(), cached.lanes(), cached.seen()), (4, 0, vec![]));
+    // What is invalid is refused as if nothing were in memory.
+    assert_eq!(read(PAGE + 1, 512).unwrap_err().fault.kind, Kind::Misaligned);
+    assert_eq!(read(SIZE - 512, 1024).unwrap_err().fault.kind, Kind::OutOfRange);
+    assert_eq!(cached.answers(), 4);
+}
+
+#[test]
+fn a_future_that_must_wait_for_others_uses_a_lane() {
+    let (cached, device) = Cached::open();
+    cached.fill();
+    cached.bar(true);
+    let (result, buffer) = at_once(device.read(PAGE, vec![0; 512])).unwrap();
+    assert!(result.is_ok() && is_at(&buffer.unwrap(), PAGE));
+    cached.bar(false);
+    assert_eq!(cached.seen().len(), 1);
+    for flags in [Flags::PREFLUSH, Flags::SOFT_BARRIER, Flags::HARD_BARRIER] {
+        let (result, _) = at_once(device.read_with(2 * PAGE, vec![0; 512], IoOptions::flags(flags))).unwrap();
+        assert!(result.is_ok());
+        assert_eq!(cached.seen().len(), 1, "{flags:?}");
+    }
+    assert_eq!(cached.answers(), 0);
+    // The same bio again, with another buffer.
+    let (result, buffer) = at_once(device.read(7 * PAGE, vec![0; 4096])).unwrap();
+    assert!(result.is_ok() && is_at(&buffer.unwrap(), 7 * PAGE));
+    assert_eq!(cached.answers(), 1);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! woken. The checker reports a lane that is never woken as a deadlock.
 
 use crate::barrier_gate::{BarrierGate, Door};
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use platter_block::bio::{Bio, Flags};
@@ -200,4 +201,29 @@ fn a_barrier_that_fails_takes_what_is_behind_it_along() {
             assert!(other.iter().all(|&(_, kind)| kind == Kind::Cancelled), "{other:?}");
         });
     }
+}
+
+/// A read without a door that sees what was written behind a barrier has seen what was written before it, too.
+#[test]
+fn no_barrier_comes_between_the_parts_of_a_read_without_a_door() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(4);
+    builder.check(|| {
+        let (gate, log) = (Arc::new(BarrierGate::default()), Log::default());
+        let lane = Lane::new(&gate, &log);
+        let data = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let written = Arc::clone(&data);
+        let writer = thread::spawn(move || {
+            written[0].store(1, Ordering::Release);
+            assert!(lane.run(false, &[BARRIER]).is_empty());
+            written[1].store(1, Ordering::Release);
+        });
+        let before = gate.open_since();
+        let read = [0, 1].map(|at| data[at].load(Ordering::Acquire));
+        if before.is_some() && gate.open_since() == before {
+            assert_ne!(read, [0, 1]);
+        }
+        writer.join().unwrap();
+        assert!(gate.open_since().is_some());
+    });
 }
