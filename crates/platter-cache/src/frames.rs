@@ -190,7 +190,7 @@ impl Frames {
     /// Counts a page read without the lock.
     #[inline]
     pub(super) fn hit(&self, frame: u32) {
-        self.hits.add();
+        self.hits.add(1);
         self.touch(frame);
     }
 
@@ -205,9 +205,10 @@ impl Frames {
         }
     }
 
-    /// Copies a range from memory. Returns `false` at the first page that is not in memory.
+    /// Copies a range from memory. Returns `false` at the first page that is not in memory; then no hits are counted.
     #[inline]
     pub(super) fn read(&self, mut pos: u64, mut out: &mut [u8]) -> bool {
+        let mut hits = 0;
         while !out.is_empty() {
             let offset = (pos % PAGE) as usize;
             let step = out.len().min(FRAME - offset);
@@ -220,11 +221,13 @@ impl Frames {
                 prefetch(from, step);
                 std::ptr::copy_nonoverlapping(from, part.as_mut_ptr(), step);
             }
-            self.hit(frame);
+            self.touch(frame);
             self.unpin(frame);
+            hits += 1;
             out = rest;
             pos += step as u64;
         }
+        self.hits.add(hits);
         true
     }
 

@@ -33,10 +33,9 @@ fn own() -> usize {
 }
 
 impl Tally {
-    /// Adds one.
     #[inline]
-    pub(super) fn add(&self) {
-        self.0[own()].0.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn add(&self, count: u64) {
+        self.0[own()].0.fetch_add(count, Ordering::Relaxed);
     }
 
     /// The sum of all cells.
@@ -54,7 +53,7 @@ mod tests {
         let tally = Tally::default();
         std::thread::scope(|scope| {
             for _ in 0..2 * CELLS {
-                scope.spawn(|| (0..1000).for_each(|_| tally.add()));
+                scope.spawn(|| (0..1000).for_each(|_| tally.add(1)));
             }
         });
         assert_eq!(tally.sum(), 2 * CELLS as u64 * 1000);

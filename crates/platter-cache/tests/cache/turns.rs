@@ -125,6 +125,20 @@ fn no_call_holds_the_engine_for_long() {
     most(&device, "letting all pages go");
 }
 
+/// A read that lacks a page at its end is carried out by a bio, which counts.
+#[test]
+fn pages_of_a_read_are_counted_once() {
+    let device = over_nothing();
+    device.handle().advise(Hint::Random, 0, 0).unwrap();
+    let counts = || device.cache_counters().map(|counters| (counters.hits, counters.misses)).unwrap();
+    device.read_at(&mut [0; 4096], 0).unwrap();
+    assert_eq!(counts(), (0, 1));
+    device.read_at(&mut [0; 8192], 0).unwrap();
+    assert_eq!(counts(), (1, 2));
+    device.read_at(&mut [0; 8192], 0).unwrap();
+    assert_eq!(counts(), (3, 2));
+}
+
 /// Clean pages are dropped before the call returns, however many there are, so none that is read later is dropped.
 #[test]
 fn pages_that_are_let_go_are_dropped_when_the_call_returns() {
