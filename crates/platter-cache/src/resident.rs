@@ -17,9 +17,9 @@ impl InMemory {
     }
 }
 
-// SAFETY: `Frames::read` writes only to `out`, and `Frames::read_bio`, which is called for reads alone, to the memory of the bio. A pinned frame is neither given to another page nor written to
-// before it is unpinned (`Frames::pin`, `PageTable::writable`). Its memory lives as long as the cache, of
-// which `self` has a share.
+// SAFETY: `Frames::read` writes only to `out`, and `Frames::read_bio`, which is called for reads alone, to the memory of the
+// bio. A pinned frame is neither given to another page nor written to before it is unpinned (`Frames::pin`,
+// `PageTable::writable`). Its memory lives as long as the cache, of which `self` has a share.
 unsafe impl Resident for InMemory {
     #[inline]
     fn read(&self, pos: u64, out: &mut [u8]) -> bool {
