@@ -1,5 +1,6 @@
 //! Reads that a cache answers without a bio.
 
+use super::frames::Frames;
 use super::placement::Placement;
 use super::shared::Shared;
 use crate::readahead::PAGE;
@@ -27,13 +28,7 @@ unsafe impl Resident for InMemory {
     }
 
     fn read_bio(&self, bio: &mut Bio) -> bool {
-        read_at_once(bio, &self.0.gate, |bio, from| {
-            let (frames, end) = (&self.0.frames, bio.end());
-            (from..end.div_ceil(PAGE)).all(|page| frames.is_ready(page)) && {
-                frames.read_bio(bio, end);
-                bio.is_empty()
-            }
-        })
+        read_at_once(bio, &self.0.gate, |_| (&self.0.frames, u64::MAX))
     }
 
     #[inline]
@@ -52,12 +47,24 @@ unsafe impl Resident for InMemory {
     }
 }
 
-/// Reads all of a bio by `read`, which gets its first page, between two looks at the gate: no barrier may be under way or come
-/// between its parts. If that is not possible the bio is as before.
-fn read_at_once(bio: &mut Bio, gate: &BarrierGate, read: impl FnOnce(&mut Bio, u64) -> bool) -> bool {
-    let (pos, len) = (bio.pos(), bio.len());
+/// Reads all of a bio if that is possible at once; if not, the bio is as before. `frames` says where a page is, and the page up
+/// to which the following ones are there too. Between the two looks at the gate no barrier may be under way or come.
+fn read_at_once<'a>(bio: &mut Bio, gate: &BarrierGate, frames: impl Fn(u64) -> (&'a Frames, u64)) -> bool {
+    let (pos, len, end) = (bio.pos(), bio.len(), bio.end());
     let Some(open) = gate.open_since().filter(|_| bio.op() == Op::Read) else { return false };
-    let is_read = read(bio, pos / PAGE) && gate.open_since() == Some(open);
+    // A read that lacks a page copies and counts none.
+    if !(pos / PAGE..end.div_ceil(PAGE)).all(|page| frames(page).0.is_ready(page)) {
+        return false;
+    }
+    while bio.pos() < end {
+        let (frames, last) = frames(bio.pos() / PAGE);
+        let part = last.saturating_mul(PAGE).min(end);
+        frames.read_bio(bio, part);
+        if bio.pos() < part {
+            break;
+        }
+    }
+    let is_read = bio.is_empty() && gate.open_since() == Some(open);
     if !is_read {
         bio.rewind(pos, len);
     }
@@ -100,19 +107,9 @@ unsafe impl Resident for InShards {
     }
 
     fn read_bio(&self, bio: &mut Bio) -> bool {
-        let frames = |page| &self.shards[self.placement.shard_of(page) as usize].frames;
-        read_at_once(bio, &self.gate, |bio, from| {
-            let end = bio.end();
-            let is_there = (from..end.div_ceil(PAGE)).all(|page| frames(page).is_ready(page));
-            while is_there && bio.pos() < end {
-                let page = bio.pos() / PAGE;
-                let part = (self.placement.end_of(page) * PAGE).min(end);
-                frames(page).read_bio(bio, part);
-                if bio.pos() < part {
-                    break;
-                }
-            }
-            bio.is_empty()
+        read_at_once(bio, &self.gate, |page| {
+            let shard = &self.shards[self.placement.shard_of(page) as usize];
+            (&*shard.frames, self.placement.end_of(page))
         })
     }
 

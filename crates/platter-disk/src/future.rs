@@ -340,8 +340,8 @@ impl Device {
         // Other threads' I/Os that were started before it must not stay behind it.
         let has_others = is_barrier && self.inner.background.hand_over_others(lane);
         // Nor may a later read be answered from memory before it has its place.
-        let is_passed = self.inner.resident.is_some() && self.inner.clock.simulated().is_none();
-        let ordered = has_others || (is_barrier && is_passed);
+        let can_be_passed = self.inner.resident.is_some() && self.inner.clock.simulated().is_none();
+        let ordered = has_others || (is_barrier && can_be_passed);
         let reply = lane.start(bio, ordered);
         Io {
             device: self.clone(),

@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Whether the disk completes anything, and how many requests it has got.
 #[derive(Clone, Default)]
-struct Reins {
-    let_go: Arc<AtomicBool>,
+pub(crate) struct Reins {
+    pub(crate) let_go: Arc<AtomicBool>,
     queued: Arc<AtomicUsize>,
 }
 
@@ -41,7 +41,7 @@ impl Driver for Held {
 }
 
 /// A cache over a disk that completes nothing until it is let go.
-fn cache() -> (Device, Reins) {
+pub(crate) fn cache() -> (Device, Reins) {
     let reins = Reins::default();
     let driver = {
         let reins = reins.clone();

@@ -1,5 +1,6 @@
 //! Futures of what is cached.
 
+use crate::early;
 use crate::rig::{self, small};
 use platter_block::bio::Flags;
 use platter_block::buf::IoBuf;
@@ -14,6 +15,7 @@ use platter_sim::ideal::Ideal;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 const PAGE: u64 = 4096;
@@ -72,6 +74,29 @@ fn check(shards: u32) {
     result.unwrap();
     assert_eq!(buffer.unwrap(), [vec![7; PAGE as usize], vec![0; PAGE as usize]].concat());
     assert_eq!(device.cache_counters().unwrap().hits, hits + 1);
+}
+
+/// In real time a barrier has its place when its future is made, though that has not been polled.
+#[test]
+fn a_future_behind_a_barrier_that_nothing_has_polled_waits() {
+    let (device, reins) = early::cache();
+    device.write_at(&[7; 2 * PAGE as usize], 0).unwrap();
+    let read = || device.read(0, vec![0; 2 * PAGE as usize]);
+    assert!(poll(&mut read()).is_some());
+    let options = IoOptions::flags(Flags::HARD_BARRIER);
+    let mut barrier = device.write_with(PAGE, vec![8; PAGE as usize], options);
+    let mut behind = read();
+    assert!(poll(&mut behind).is_none(), "the disk has not written page 0");
+    reins.let_go.store(true, Ordering::SeqCst);
+    let mut ended = None;
+    assert!(rig::until(|| {
+        ended = poll(&mut behind);
+        ended.is_some()
+    }));
+    let (result, buffer) = ended.unwrap();
+    result.unwrap();
+    assert_eq!(buffer.unwrap(), [vec![7; PAGE as usize], vec![8; PAGE as usize]].concat());
+    assert!(rig::until(|| poll(&mut barrier).is_some()));
 }
 
 #[test]
