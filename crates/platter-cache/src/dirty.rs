@@ -122,6 +122,14 @@ impl Dirty {
         self.count + self.pending
     }
 
+    /// A page is clean, and will be dirty when data has been copied into it. The caller counts it in `pending` no more then.
+    pub(super) fn expect(&mut self, now: Time) {
+        if self.taken() == 0 {
+            self.next_look = now + self.rules.interval;
+        }
+        self.pending += 1;
+    }
+
     /// The epoch of pages written now.
     pub(super) fn epoch(&self) -> u16 {
         self.first_epoch.wrapping_add(self.epochs.len() as u16 - 1)
@@ -276,17 +284,27 @@ impl Dirty {
 
     /// When write-back has work to do even if nothing else happens.
     pub(super) fn wakeup(&self, now: Time) -> Option<Time> {
-        if self.count == 0 {
+        if self.taken() == 0 {
             return None;
         }
         let some = self.owed || !self.chosen.is_empty();
-        let over = some || self.count - self.writing > self.rules.background;
+        let over = some || self.is_over_background(self.count);
         let look = match (over, self.stalled) {
             (true, false) => now,
             (true, true) => self.next_look,
             (false, _) => self.needed_look(),
         };
         Some(self.not_before.map_or(look, |at| look.max(at)))
+    }
+
+    /// Whether so many dirty pages are more than may be without hurry, apart from those being written.
+    fn is_over_background(&self, count: u32) -> bool {
+        count.saturating_sub(self.writing) > self.rules.background
+    }
+
+    /// Whether write-back begins when data has been copied that is being copied now.
+    pub(super) fn awaits_copies(&self) -> bool {
+        self.is_over_background(self.taken()) && !self.is_over_background(self.count)
     }
 
     /// The first look at which a page is old enough, if none becomes clean before. No thread wakes for those before it.

@@ -529,7 +529,7 @@ impl Turns for Engine {
         let is_out = self.shared_out > 0 || !self.away.is_empty();
         // Reads that no task waits for are collected by the next lane that is run. Dirty pages, and jobs done
         // in pieces, need a thread that comes back at a certain time.
-        let some = self.pages.dirty.count > 0 || self.pages.next_shrink(now).is_some();
+        let some = self.pages.dirty.taken() > 0 || self.pages.next_shrink(now).is_some();
         let thread = match (self.jobs.is_empty(), some) {
             (true, false) => None,
             (true, true) => Some(due.unwrap_or(Time(u64::MAX))),

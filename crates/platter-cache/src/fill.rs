@@ -4,7 +4,7 @@ use super::blocks::runs;
 use super::engine::{Ask, Engine, PeerRead, WINDOW};
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, Writable};
 use crate::readahead::{PAGE, Pages, Window};
 use platter_block::bio::{Bio, Flags};
 use std::ops::Range;
@@ -193,9 +193,15 @@ impl Engine {
         let wanted = blocks & self.pages.all_of(page) & !self.pages.info(frame).valid;
         let mut evicted = Evicted { unused_by: None };
         // A device may be reading the rest of the frame at this moment.
-        let frame = self.pages.writable(frame, wanted, &mut evicted);
+        let writable = self.pages.writable(frame, wanted, &mut evicted);
         self.note(evicted);
-        let frame = frame?;
+        let Writable { frame, kept } = writable?;
+        if let Some(kept) = kept {
+            // Under the lock, as one of few copies: a page of which blocks are missing is read while its other blocks are
+            // being written.
+            self.pages.store.copy_kept(kept, frame);
+            self.totals.copied_inside += 1;
+        }
         let key = self.ios.begin(IoKind::Fill);
         self.ios.get(key).deadline = ask.deadline;
         self.work += 1;

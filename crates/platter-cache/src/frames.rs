@@ -21,8 +21,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 
+mod copies;
 mod lent;
 
+pub(super) use copies::Kept;
 pub(super) use lent::{Held, Lent, Loan};
 
 /// Bytes of a frame.
@@ -250,50 +252,6 @@ impl Frames {
         }
     }
 
-    /// Copies from a held frame to the next `len` bytes of a reading bio, and releases the frame.
-    pub(super) fn copy_out(&self, held: Held, offset: usize, bio: &mut Bio, len: usize) {
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        self.copy_to(held.0, offset, bio, len);
-        self.unpin(held.0);
-        self.copying.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Copies the next `len` bytes of a writing bio into a frame that the store has lent for this.
-    pub(super) fn copy_in(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        assert!(self.frames[frame as usize].is_lent_to_fill(), "a frame in use was to be changed");
-        let mut at = offset;
-        for segment in bio.segments() {
-            let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: nothing else accesses the frame's memory: it was closed, not pinned and with no device when the
-            // store lent it for this copy, and while it is lent no other lane opens or lends it; tasks that hold it by then
-            // only wait. The bio is with the cache
-            // between its submission and its completion, so its memory is valid for reads, and it is not the
-            // cache's.
-            unsafe {
-                let to = self.address(frame).add(at);
-                piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
-            }
-            at += piece.len() as usize;
-            if at == offset + len {
-                break;
-            }
-        }
-        bio.advance(len as u64);
-    }
-
-    /// Copies from a frame that an I/O has filled to the next `len` bytes of the reading bio of the same lane, and lets
-    /// readers pin it. The engine has not taken the completion of the I/O yet: until it does, only the lane that has it
-    /// may do this.
-    pub(super) fn copy_filled(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
-        let state = &self.frames[frame as usize];
-        assert!(state.is_lent_to_fill(), "a frame was to be read that no device has filled");
-        self.copy_to(frame, offset, bio, len);
-        state.give_back(FILLING);
-        state.open();
-    }
-
     /// Whether lanes hold frames for copying, which they release without the lock. If so, [`was_starved`]
     /// tells one of them that a task waits.
     pub(super) fn is_copied_from(&self) -> bool {
@@ -312,26 +270,6 @@ impl Frames {
         for frame in &*self.frames {
             frame.close();
         }
-    }
-
-    /// Copies from a pinned frame to the next `len` bytes of a bio.
-    fn copy_to(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        let mut at = offset;
-        for segment in bio.segments() {
-            let piece = segment.slice(0, (offset + len - at) as u32);
-            // SAFETY: the frame is pinned and no device fills it, so its memory does not change. The bio is
-            // with the cache between its submission and its completion, or lent to it for the call, so its memory is valid for
-            // writes; it is not the cache's, so the two do not overlap.
-            unsafe {
-                let from = self.address(frame).add(at);
-                piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));
-            }
-            at += piece.len() as usize;
-            if at == offset + len {
-                break;
-            }
-        }
-        bio.advance(len as u64);
     }
 }
 
@@ -479,17 +417,17 @@ impl Store {
         assert!(word == 0, "a frame in use was to be changed: {word:#x}");
     }
 
-    /// Copies the next `len` bytes of a writing bio into a closed frame.
-    pub(super) fn copy_in_closed(&mut self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        self.begin_copy(frame);
-        self.0.copy_in(frame, offset, bio, len);
-        self.give_back(frame, Loan::Fill);
-    }
-
     /// Lends a closed frame to a lane, which copies data into it without the lock, until it gives it back.
     pub(super) fn begin_copy(&mut self, frame: u32) {
         self.assert_exclusive(frame);
         self.frame(frame).lend(FILLING);
+    }
+
+    /// Copies what a new version keeps into its frame, which is closed.
+    pub(super) fn copy_kept(&mut self, kept: Kept, to: u32) {
+        self.begin_copy(to);
+        self.0.copy_kept(kept, to);
+        self.give_back(to, Loan::Fill);
     }
 
     /// Holds a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).

@@ -38,7 +38,7 @@ pub(super) enum IoKind {
 /// What an I/O is for. It has several bios if the missing parts of a page are not contiguous.
 pub(super) struct PageIo {
     pub(super) kind: IoKind,
-    /// It is one bio on the own lane of the lane with this number, whose read may end without the engine.
+    /// The lane with this number carries it out, by one bio on its own lane or by copying, and may end its bio without the engine.
     pub(super) own: Option<u32>,
     /// Another lane waits for it, too.
     pub(super) awaited: bool,
@@ -59,7 +59,7 @@ pub(super) struct Ios {
     pub(super) ahead: u32,
     /// Those that copy.
     pub(super) copying: u32,
-    /// Those on own lanes that other lanes wait for.
+    /// Those that lanes carry out and other lanes wait for.
     pub(super) awaited: u32,
 }
 
@@ -116,7 +116,7 @@ impl Ios {
         }
     }
 
-    /// All bios of an I/O have come back.
+    /// What an I/O consists of has ended.
     fn has_ended(&mut self, key: IoKey) {
         let state = &mut self.table.get(key).state;
         self.awaited -= u32::from(std::mem::take(&mut state.awaited));
@@ -192,6 +192,19 @@ impl Ios {
         self.table.set_away(key);
         let kind = self.get(key).state.kind;
         self.count(kind, -1);
+    }
+
+    /// Begins a copy of a lane.
+    pub(super) fn begin_copy(&mut self, lane: u32) -> IoKey {
+        let key = self.begin(IoKind::Copy);
+        self.get(key).state.own = Some(lane);
+        key
+    }
+
+    /// A copy has ended.
+    pub(super) fn end_copy(&mut self, key: IoKey) {
+        self.has_ended(key);
+        self.end(key);
     }
 
     /// Ends an I/O: its key is no longer live.

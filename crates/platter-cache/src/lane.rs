@@ -4,7 +4,7 @@ use super::Shared;
 use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
 use super::ios::Ios;
-use super::late::Late;
+use super::late::{Late, LateRead, LateWrite};
 use super::plan::{Outlook, Question};
 use super::policy::Policy;
 use super::populate;
@@ -150,7 +150,8 @@ impl LaneTasks for Tasks {
     fn turn(&mut self, now: Time, base: &mut LaneBase<Shared>, engine: &mut Engine) -> bool {
         let called = base.is_called();
         for task in self.tasks.iter_mut().filter(|task| task.inflow.is_copied()) {
-            engine.copied(now, task);
+            task.inflow.key.into_iter().for_each(|key| engine.copied(now, key, task.writer));
+            task.inflow.reset();
         }
         let mut came = base.came.drain(..);
         while !engine.is_spent()
@@ -194,11 +195,13 @@ impl LaneTasks for Tasks {
             frames.give_to_system(gone);
             base.host.gave();
         }
+        let (mut any, mut copied) = (false, false);
         for task in &mut self.tasks {
-            // The next turn, which follows at once, marks the pages as written.
-            self.fresh |= task.inflow.copy(frames, &mut task.bio);
+            copied |= task.inflow.copy(frames, &mut task.bio);
+            any |= task.inflow.take_released();
         }
-        let mut any = false;
+        // The next turn, which follows at once, marks the pages as written.
+        self.fresh |= copied && !end_write(&mut self.tasks, base);
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
             any = true;
             for piece in task.pieces.drain(..) {
@@ -210,7 +213,7 @@ impl LaneTasks for Tasks {
             && let Ok(mut engine) = base.host.engine()
         {
             engine.enter();
-            base.host.leave(base.host.below.now(), &mut engine);
+            base.host.leave(base.host.now(), &mut engine);
         }
     }
 
@@ -293,13 +296,36 @@ fn end_read(tasks: &mut [Task], base: &mut LaneBase<Shared>) -> bool {
     (task.wait, task.over) = (Wait::None, true);
     let Some(bio) = base.came.pop() else { return false };
     base.own_out -= 1;
-    let late = Late { bio, hold: task.hold.take(), handle: task.ask.handle, pages };
+    let read = LateRead { bio, hold: task.hold.take(), handle: task.ask.handle, pages };
     task.early.reset();
-    if inbox.put(late)
-        && let Ok(mut engine) = base.host.engine()
+    leave_late(&base.host, Late::Read(read));
+    true
+}
+
+/// Ends the only write of a lane whose data has been copied without the lock, if nothing else is left to be done for it and no
+/// task waits. Returns whether it has ended.
+fn end_write(tasks: &mut [Task], base: &LaneBase<Shared>) -> bool {
+    let ([task], 0) = (tasks, base.own_out) else { return false };
+    let Some(key) = task.inflow.key.filter(|_| task.inflow.is_last && !task.over) else { return false };
+    if base.host.late.is_urgent() {
+        return false;
+    }
+    for part in task.inflow.parts.iter().filter(|part| part.is_whole) {
+        base.host.frames.open_copied(part.frame);
+    }
+    (task.wait, task.over) = (Wait::None, true);
+    let write = LateWrite { key, writer: task.writer.take(), since: task.inflow.since };
+    task.inflow.reset();
+    leave_late(&base.host, Late::Write(write));
+    true
+}
+
+/// Leaves the rest of a bio that has ended to the next thread that takes the lock; takes it now if a task waits.
+fn leave_late(host: &Shared, late: Late) {
+    if host.late.put(late)
+        && let Ok(mut engine) = host.engine()
     {
         engine.enter();
-        base.host.leave(base.host.now(), &mut engine);
+        host.leave(host.now(), &mut engine);
     }
-    true
 }

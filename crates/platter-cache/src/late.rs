@@ -1,13 +1,16 @@
-//! Reads that end without the lock.
+//! Reads and writes that end without the lock.
 //!
 //! A caller that sleeps until its read completes gets the data from the frames that its own I/O has filled: no other
 //! lane accesses them before the engine has taken the completion. The completion is left in an [`Inbox`] for the next
-//! thread that takes the lock. So a cold read takes the lock once, to begin.
+//! thread that takes the lock. So a cold read takes the lock once, to begin. So does a write: what is left is to mark the pages
+//! that its lane has filled as dirty, and they cannot be written back, changed or evicted before that is done.
 
 use super::holds::HoldId;
 use super::inbox::Inbox;
 use super::ios::IoKey;
+use super::writers::WriterId;
 use platter_block::bio::Bio;
+use platter_block::time::Time;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -28,8 +31,14 @@ impl Early {
     }
 }
 
-/// A read that has ended before the engine was told.
-pub(super) struct Late {
+/// A bio that has ended before the engine was told.
+pub(super) enum Late {
+    Read(LateRead),
+    Write(LateWrite),
+}
+
+/// A read that has ended.
+pub(super) struct LateRead {
     /// The bio of the cache that has come back.
     pub(super) bio: Bio,
     pub(super) hold: Option<HoldId>,
@@ -38,7 +47,16 @@ pub(super) struct Late {
     pub(super) pages: Range<u64>,
 }
 
-/// The reads that have ended early, from all lanes, and those that the engine has taken and not processed yet.
+/// A write whose data is in its pages.
+pub(super) struct LateWrite {
+    /// The I/O of the copy.
+    pub(super) key: IoKey,
+    pub(super) writer: Option<WriterId>,
+    /// When its pages were chosen.
+    pub(super) since: Time,
+}
+
+/// What has ended early, from all lanes, and the reads that the engine has taken and not processed yet.
 pub(super) struct Lates {
     pub(super) inbox: Arc<Inbox<Late>>,
     pub(super) taken: Vec<Late>,

@@ -6,9 +6,9 @@
 //! written back only when no older one is left (`older`), so that versions reach the disk in order.
 
 use super::ahead::Prefault;
-use super::blocks::{blocks, runs};
+use super::blocks::blocks;
 use super::dirty::{Dirty, Place, WriteBack};
-use super::frames::{Loan, NONE, Store};
+use super::frames::{Kept, Loan, NONE, Store};
 use super::ranges::Ranges;
 use super::replace::{Probe, Replacement};
 use super::writers::{WriterId, Writers};
@@ -39,6 +39,16 @@ pub(super) const HELD: u8 = 32;
 /// Its write-back has failed: it is tried again in a bio of its own, so that its neighbours do not fail with
 /// it.
 pub(super) const FAILED: u8 = 64;
+
+/// It will be dirty when a lane has copied data into it, and counts as dirty already.
+pub(super) const PENDING: u8 = 128;
+
+/// A frame in which a page may be written.
+pub(super) struct Writable {
+    pub(super) frame: u32,
+    /// What is to be copied into it from the version before, before anything else is done with it.
+    pub(super) kept: Option<Kept>,
+}
 
 /// The state of a frame that lock-free readers do not use.
 #[derive(Clone, Copy)]
@@ -250,12 +260,12 @@ impl PageTable {
 
     /// A frame in which `blocks` of a page may be written: in place if possible, else a new version. `None`:
     /// there is no frame for a new version.
-    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<u32> {
+    pub(super) fn writable(&mut self, frame: u32, blocks: u8, evicted: &mut Evicted) -> Option<Writable> {
         let free = self.store.close(frame);
         let info = *self.info(frame);
         let of_before = info.dirty != 0 && info.epoch != self.dirty.epoch();
         if free && !info.is(WRITING) && !of_before {
-            return Some(frame);
+            return Some(Writable { frame, kept: None });
         }
         self.info_mut(frame).flags |= HELD;
         let new = self.take_frame(evicted);
@@ -271,9 +281,8 @@ impl PageTable {
             FrameInfo { flags: CURRENT, handle: info.handle, valid: info.valid & !blocks, ..EMPTY };
         self.store.insert(new, page);
         self.replacement.insert(new, page);
-        for piece in runs(info.valid & !blocks) {
-            self.store.copy_frame(frame, new, piece.start, piece.len());
-        }
+        let blocks = info.valid & !blocks;
+        let kept = (blocks != 0).then(|| Kept { from: self.store.hold_to_copy(frame), blocks });
         self.info_mut(frame).flags &= !(CURRENT | AHEAD | MARKED);
         if info.is(WRITING) || of_before {
             self.info_mut(new).older = frame;
@@ -283,7 +292,7 @@ impl PageTable {
             self.inherit(frame, new, info.seq);
             self.release(frame);
         }
-        Some(new)
+        Some(Writable { frame: new, kept })
     }
 
     /// Moves the dirty blocks of an old version to a new one.

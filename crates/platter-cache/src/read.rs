@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::fill::View;
 use super::frames::FRAME;
 use super::ios::{Failure, IoKey};
-use super::late::Late;
+use super::late::{Late, LateRead, LateWrite};
 use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::plan::Question;
 use super::policy::Manners;
@@ -267,10 +267,15 @@ impl Engine {
         task.early.key = Some(key);
     }
 
-    /// Processes reads that have ended early, as many as one turn allows.
+    /// Processes what has ended early: all writes, of which each lane leaves one at most, because a flush must not miss them, and as
+    /// many reads as one turn allows.
     pub(super) fn take_lates(&mut self) {
         let mut taken = std::mem::take(&mut self.lates.taken);
-        self.lates.inbox.take(&mut taken);
+        let (before, inbox) = (taken.len(), &self.lates.inbox);
+        inbox.take(&mut taken);
+        for late in taken.extract_if(before.., |late| matches!(late, Late::Write(_))) {
+            self.end_late(late);
+        }
         while !self.is_spent()
             && let Some(late) = taken.pop()
         {
@@ -289,6 +294,16 @@ impl Engine {
     }
 
     fn end_late(&mut self, late: Late) {
+        match late {
+            Late::Read(read) => self.end_late_read(read),
+            Late::Write(LateWrite { key, writer, since }) => {
+                self.copied(since, key, writer);
+                writer.into_iter().for_each(|writer| self.pages.writers.leave(writer));
+            }
+        }
+    }
+
+    fn end_late_read(&mut self, late: LateRead) {
         // Only write-backs need the time.
         self.came_back(Time(0), late.bio);
         self.release_hold(late.hold);
@@ -307,10 +322,10 @@ impl Engine {
         }
     }
 
-    /// Says whether others wait for what reads that end early leave, and takes what they have left until now.
+    /// Says whether others wait for what bios that end early leave, and takes what they have left until now.
     pub(super) fn publish_urgency(&mut self) {
         let waits = self.ios.awaited > 0 || !self.room.is_empty() || !self.wanted.is_empty();
-        let waits = waits || self.pages.writers.is_waiting();
+        let waits = waits || self.pages.writers.is_waiting() || self.pages.dirty.awaits_copies();
         if self.lates.inbox.set_urgent(waits || !self.jobs.is_empty()) {
             self.take_lates();
         }

@@ -118,7 +118,11 @@ impl Figures {
             count_of("cache turns", self.turns, "times that tasks of lanes were run"),
             count_of("cache turns without progress", self.vain, "of these, times that nothing could be done"),
             count_of("cache locks", self.locks, "times that a lock was taken, except to ask for this"),
-            count_of("pages copied under the lock", self.copied_inside, "parts of pages of small writes"),
+            count_of(
+                "pages copied under the lock",
+                self.copied_inside,
+                "pages that were moved, or read while a part of them was being written",
+            ),
             count_of("pages handled", self.work, "work done under the lock, in pages"),
             count_of("most pages handled in one turn", self.longest, "longest hold of the lock, in pages"),
         ]);

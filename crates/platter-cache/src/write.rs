@@ -4,9 +4,10 @@ use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::{FRAME, Loan, NONE};
 use super::inflow::Part;
-use super::ios::{Failure, IoKey, IoKind};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED};
+use super::ios::{Failure, IoKey};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, PENDING, Writable};
 use super::task::{Phase, Step, Task, Wait};
+use super::writers::WriterId;
 use crate::readahead::PAGE;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::Fault;
@@ -15,11 +16,8 @@ use platter_block::time::Time;
 /// Flags of writes that wait for the disk.
 pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 
-/// The cost of copying a page, in pages that are only looked up.
-const COPY: u32 = 4;
-
-/// Writes of at least this many bytes are copied without the lock.
-const LARGE: u64 = 4 * PAGE;
+/// The cost of choosing the frame of a page, in pages that are only looked up.
+const CHOOSE: u32 = 3;
 
 /// What a write must wait for.
 enum Obstacle {
@@ -45,11 +43,13 @@ impl Engine {
                 return step;
             }
         }
+        let durable = through || task.bio.flags().intersects(DURABLE);
         if task.inflow.is_begun() {
+            task.inflow.is_last = !durable && !task.barrier;
             return self.park_for_copy(task);
         }
         task.turn = None;
-        if through || task.bio.flags().intersects(DURABLE) {
+        if durable {
             task.phase = Phase::After;
         }
         Ok(task.phase == Phase::Data)
@@ -78,30 +78,22 @@ impl Engine {
         let len = (task.end - task.at).min((FRAME - offset) as u64) as usize;
         let touched = blocks(offset..offset + len);
         let mut evicted = Evicted { unused_by: None };
-        let frame = match self.pages.store.find(page) {
+        let writable = match self.pages.store.find(page) {
             _ if self.must_queue(task) => None,
             Some(frame) => self.pages.writable(frame, touched, &mut evicted),
-            None => self.pages.take(page, &mut evicted),
+            None => self.pages.take(page, &mut evicted).map(|frame| Writable { frame, kept: None }),
         };
         self.note(evicted);
-        let Some(frame) = frame else {
+        let Some(writable) = writable else {
             return Some(match task.inflow.is_begun() {
                 true => self.park_for_copy(task),
                 false => self.no_room(now, task),
             });
         };
-        self.pages.info_mut(frame).flags &= !(AHEAD | MARKED);
-        if Engine::is_copied_outside(task) {
-            self.plan_copy(task, frame, (offset, len), touched);
-        } else {
-            self.pages.store.copy_in_closed(frame, offset, &mut task.bio, len);
-            self.pages.wrote(frame, touched, now, task.writer.unwrap_or_default());
-            self.pages.expose(frame);
-            self.totals.copied_inside += 1;
-        }
+        self.plan_copy(now, task, writable, (offset, len));
         task.at += len as u64;
         self.progress = true;
-        self.work += COPY;
+        self.work += CHOOSE;
         None
     }
 
@@ -165,29 +157,30 @@ impl Engine {
         }
     }
 
-    /// Whether the data of a write is copied without the lock.
-    pub(super) fn is_copied_outside(task: &Task) -> bool {
-        task.size >= LARGE
-    }
-
-    /// Plans to copy the next `len` bytes of a write to a writable frame: to these blocks of its page.
-    pub(super) fn plan_copy(
+    /// Plans to copy the next `len` bytes of a write to an offset of a writable page.
+    fn plan_copy(
         &mut self,
+        now: Time,
         task: &mut Task,
-        frame: u32,
+        Writable { frame, kept }: Writable,
         (offset, len): (usize, usize),
-        blocks: u8,
     ) {
-        let ios = &mut self.ios;
-        let key = *task.inflow.key.get_or_insert_with(|| ios.begin(IoKind::Copy));
+        let (ios, lane) = (&mut self.ios, task.ask.lane);
+        let key = *task.inflow.key.get_or_insert_with(|| ios.begin_copy(lane));
         ios.get(key).state.frames.push(frame);
+        task.inflow.since = now;
         self.pages.store.begin_copy(frame);
+        let (all, blocks) = (self.pages.all_of(self.pages.store.page(frame)), blocks(offset..offset + len));
         let info = self.pages.info_mut(frame);
-        info.flags |= FILLING;
+        info.flags = info.flags & !(AHEAD | MARKED) | FILLING;
         (info.io, info.filling) = (key.index(), blocks);
-        let was_clean = info.dirty == 0;
-        self.pages.dirty.pending += u32::from(was_clean);
-        task.inflow.parts.push(Part { frame, offset: offset as u32, len: len as u32, was_clean });
+        let is_whole = info.valid | blocks == all;
+        if info.dirty == 0 {
+            info.flags |= PENDING;
+            self.pages.dirty.expect(now);
+        }
+        let (offset, len) = (offset as u32, len as u32);
+        task.inflow.parts.push(Part { frame, offset, len, kept, is_whole });
     }
 
     /// Lets the lane copy what was planned, and the task continue in the next turn.
@@ -196,28 +189,29 @@ impl Engine {
         Ok(false)
     }
 
-    /// Marks the pages whose data has been copied as written.
-    pub(super) fn copied(&mut self, now: Time, task: &mut Task) {
-        let Some(key) = task.inflow.key else { return };
-        let writer = task.writer.unwrap_or_default();
+    /// Marks the pages of a copy as written, and ends it.
+    pub(super) fn copied(&mut self, now: Time, key: IoKey, writer: Option<WriterId>) {
         (self.events, self.progress) = (true, true);
         self.jobs.can_go_on |= !self.jobs.is_empty();
-        for part in &task.inflow.parts {
+        let frames = std::mem::take(&mut self.ios.get(key).state.frames);
+        for &frame in &frames {
             let pages = &mut self.pages;
-            pages.store.give_back(part.frame, Loan::Fill);
-            pages.reserved.ended(pages.store.page(part.frame));
-            pages.dirty.pending -= u32::from(part.was_clean);
-            let info = pages.info_mut(part.frame);
-            info.flags &= !FILLING;
+            pages.store.give_back(frame, Loan::Fill);
+            pages.reserved.ended(pages.store.page(frame));
+            pages.dirty.pending -= u32::from(pages.info(frame).is(PENDING));
+            let info = pages.info_mut(frame);
+            info.flags &= !(FILLING | PENDING);
             info.io = NONE;
             let blocks = std::mem::take(&mut info.filling);
-            pages.wrote(part.frame, blocks, now, writer);
-            pages.expose(part.frame);
+            pages.wrote(frame, blocks, now, writer.unwrap_or_default());
+            pages.expose(frame);
         }
-        task.inflow.reset();
-        let mut waiters = std::mem::take(&mut self.ios.get(key).waiters);
+        self.work += frames.len() as u32;
+        let io = self.ios.get(key);
+        io.state.frames = frames;
+        let mut waiters = std::mem::take(&mut io.waiters);
         waiters.drain(..).for_each(|number| self.lanes.tell(number, None));
         self.ios.get(key).waiters = waiters;
-        self.ios.end(key);
+        self.ios.end_copy(key);
     }
 }

@@ -5,8 +5,9 @@
 //! have left, and its memory is given back to the system without the lock. Until that is done the frame is not used again.
 
 use super::free::PINNED_LOOKS;
-use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, NONE, PageTable, WRITING, runs};
+use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, NONE, PageTable, WRITING};
 use crate::ahead::PIECE;
+use crate::blocks::runs;
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use std::ops::Range;

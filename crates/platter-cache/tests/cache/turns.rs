@@ -72,17 +72,63 @@ fn a_read_that_ended_without_the_lock_is_counted() {
     assert_eq!(device.cache_counters().unwrap().hits, 3 * 20 + 4 * 20);
 }
 
-/// The data of large writes is copied while others can have the lock.
+/// The data of writes is copied while others can have the lock, also what a page keeps that a program reads by reference.
 #[test]
-fn large_writes_are_not_copied_under_the_lock() {
+fn writes_are_not_copied_under_the_lock() {
     let device = over_nothing();
-    let copied = || fact(&device, "pages copied under the lock");
-    for (pos, len) in [(0, 16384), (4096, MIB), (512, 16384), (100 * MIB + 3584, MIB + 512)] {
+    for (pos, len) in
+        [(0, 16384), (4096, MIB), (512, 16384), (100 * MIB + 3584, MIB + 512), (8192, 4096), (20480, 512)]
+    {
         device.write_at(&vec![1; len as usize], pos).unwrap();
-        assert_eq!(copied(), 0, "{len} bytes at {pos}");
+        assert_eq!(fact(&device, "pages copied under the lock"), 0, "{len} bytes at {pos}");
     }
-    device.write_at(&[2; 12288], 8192).unwrap();
-    assert_eq!(copied(), 3);
+    let handle = device.handle();
+    let page = handle.page(8192).unwrap();
+    device.write_at(&[2; 512], 8192 + 1024).unwrap();
+    let mut now = [0; 4096];
+    device.read_at(&mut now, 8192).unwrap();
+    assert!(page.iter().all(|&byte| byte == 1));
+    assert!(now.iter().enumerate().all(|(at, &byte)| byte == if at / 512 == 2 { 2 } else { 1 }));
+    assert_eq!(fact(&device, "pages copied under the lock"), 0);
+}
+
+/// A write of a caller that waits for it takes the lock once, and what it has written is read without the lock at once, if it
+/// wrote whole pages.
+#[test]
+fn a_write_takes_the_lock_once() {
+    let device = over_nothing();
+    device.write_at(&[0; 4096], 0).unwrap();
+    for len in [4096, 12288, 262_144] {
+        let mut back = vec![0; len as usize];
+        let before = fact(&device, "cache locks");
+        for round in 1..=60 {
+            device.write_at(&vec![round as u8; len as usize], round * MIB).unwrap();
+            device.read_at(&mut back, round * MIB).unwrap();
+            assert!(back.iter().all(|&byte| byte == round as u8));
+        }
+        // The report takes it, too.
+        let locks = fact(&device, "cache locks") - before;
+        assert!(locks <= 61, "{locks} times the lock for 60 writes of {len} bytes");
+    }
+}
+
+/// Nothing misses a write that has returned although no thread has taken the lock since.
+#[test]
+fn a_write_that_ended_without_the_lock_is_dirty() {
+    let device = over_nothing();
+    let report = |what: &str| fact(&device, what);
+    device.write_at(&[1; 4096], 4096).unwrap();
+    assert_eq!(report("dirty pages"), 1);
+    device.write_at(&[1; 512], 8192).unwrap();
+    let before = report("pages written back");
+    device.flush().unwrap();
+    assert_eq!((report("dirty pages"), report("pages written back") - before), (0, 2));
+    device.write_at(&[1; 12288], 4096).unwrap();
+    device.flush_range(8192, 4096).unwrap();
+    assert_eq!(report("dirty pages"), 2);
+    device.write_at(&[1; 4096], MIB).unwrap();
+    device.discard(MIB, 4096).unwrap();
+    assert_eq!(report("dirty pages"), 2);
 }
 
 /// Large requests are done in pieces.

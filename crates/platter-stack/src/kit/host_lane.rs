@@ -93,7 +93,7 @@ pub trait LaneTasks: Send {
         false
     }
 
-    /// Does what a turn has left to be done without the lock.
+    /// Does what a turn has left to be done without the lock, and ends bios of which that was the last step.
     fn after_turn(&mut self, base: &LaneBase<Self::Host>) {
         let _ = base;
     }
@@ -236,6 +236,9 @@ impl<T: LaneTasks> HostLane<T> {
         self.base.to_own.drain(..).for_each(|bio| self.base.own.submit(now, bio));
         host.deliver(now);
         self.tasks.after_turn(&self.base);
+        if self.listed && !self.tasks.waits() {
+            self.resign(now);
+        }
         let finished = self.give_back();
         more || (finished && self.door.is_holding())
     }
