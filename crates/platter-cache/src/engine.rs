@@ -15,6 +15,7 @@ use super::inbox::Inbox;
 use super::ios::{Failure, IoKey, IoKind, Ios};
 use super::jobs::Jobs;
 use super::late::{Late, Lates};
+use super::moves::Moves;
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
 use super::placement::ShardPlace;
 use crate::readahead::{PAGE, Window};
@@ -70,8 +71,6 @@ pub(super) struct Totals {
     /// none.
     pub(super) turns: u64,
     pub(super) vain: u64,
-    /// Pages whose data was copied with the lock held.
-    pub(super) copied_inside: u64,
     /// How often the lock was taken, except to read this.
     pub(super) locks: u64,
     /// Pages handled in total, and most in one turn.
@@ -112,8 +111,10 @@ pub(super) struct Engine {
     pub(super) turns: u64,
     pub(super) holds: Holds,
     pub(super) jobs: Jobs,
-    /// Reads that have ended without the lock.
+    /// Bios that have ended without the lock.
     pub(super) lates: Lates,
+    /// What this turn has planned to copy.
+    pub(super) moves: Moves,
     /// Bios that have come back and were not processed yet.
     came: Vec<Bio>,
     /// Completed I/Os whose memory the device still has, and the number of their frames.
@@ -170,6 +171,7 @@ impl Engine {
             holds: Holds::default(),
             jobs: Jobs::default(),
             lates: Lates::new(late),
+            moves: Moves::default(),
             came: Vec::new(),
             away: Vec::new(),
             frames_away: 0,
@@ -293,8 +295,8 @@ impl Engine {
                 self.passed(key, failed);
                 false
             }
-            // It has no bios.
-            IoKind::Copy => false,
+            // They have no bios.
+            IoKind::Copy | IoKind::Move => false,
         };
         let io = self.ios.get(key);
         io.state.frames = frames;

@@ -4,7 +4,7 @@ use super::blocks::runs;
 use super::engine::{Ask, Engine, PeerRead, WINDOW};
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED, Writable};
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, Moved, Writable};
 use crate::readahead::{PAGE, Pages, Window};
 use platter_block::bio::{Bio, Flags};
 use std::ops::Range;
@@ -31,6 +31,14 @@ impl Pages for View<'_> {
     fn read(&mut self, window: Window) -> u32 {
         self.engine.read_window(self.ask, window) + self.engine.note_peer_reads(self.ask, window)
     }
+}
+
+/// What has begun for missing blocks of a page.
+pub(super) enum Fill {
+    /// They are being read.
+    Reads(IoKey),
+    /// The page gets another frame first, because a device or a reader has its own.
+    Moves(IoKey),
 }
 
 /// A bio under construction.
@@ -188,7 +196,7 @@ impl Engine {
 
     /// Starts reading those of `blocks` of a cached page that are not valid; at least one is not. Returns
     /// `None` if this needs another frame and there is none.
-    pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<IoKey> {
+    pub(super) fn fill_blocks(&mut self, ask: &Ask, frame: u32, blocks: u8) -> Option<Fill> {
         let page = self.pages.store.page(frame);
         let wanted = blocks & self.pages.all_of(page) & !self.pages.info(frame).valid;
         let mut evicted = Evicted { unused_by: None };
@@ -197,10 +205,7 @@ impl Engine {
         self.note(evicted);
         let Writable { frame, kept } = writable?;
         if let Some(kept) = kept {
-            // Under the lock, as one of few copies: a page of which blocks are missing is read while its other blocks are
-            // being written.
-            self.pages.store.copy_kept(kept, frame);
-            self.totals.copied_inside += 1;
+            return Some(Fill::Moves(self.plan_move(Moved { to: frame, kept, vacated: None })));
         }
         let key = self.ios.begin(IoKind::Fill);
         self.ios.get(key).deadline = ask.deadline;
@@ -220,6 +225,6 @@ impl Engine {
         let info = self.pages.info_mut(frame);
         info.flags |= FILLING;
         (info.io, info.filling) = (key.index(), wanted);
-        Some(key)
+        Some(Fill::Reads(key))
     }
 }

@@ -423,13 +423,6 @@ impl Store {
         self.frame(frame).lend(FILLING);
     }
 
-    /// Copies what a new version keeps into its frame, which is closed.
-    pub(super) fn copy_kept(&mut self, kept: Kept, to: u32) {
-        self.begin_copy(to);
-        self.0.copy_kept(kept, to);
-        self.give_back(to, Loan::Fill);
-    }
-
     /// Holds a frame: it is neither evicted nor changed until [`unhold`](Store::unhold).
     pub(super) fn hold(&mut self, frame: u32) -> Held {
         self.frame(frame).hold();
@@ -447,20 +440,6 @@ impl Store {
     /// Releases a held frame.
     pub(super) fn unhold(&mut self, held: Held) {
         self.0.unpin(held.0);
-    }
-
-    /// Copies bytes from one frame to the same offset of another, which is closed.
-    pub(super) fn copy_frame(&mut self, from: u32, to: u32, offset: usize, len: usize) {
-        self.assert_exclusive(to);
-        assert!(from != to && offset + len <= FRAME, "two frames of {FRAME} bytes");
-        let word = self.frame(from).word();
-        assert!(word & FILLING == 0, "a frame was to be read while a device fills it");
-        // SAFETY: two different frames; only this function accesses the second, and the first is not written
-        // to.
-        unsafe {
-            let (from, to) = (self.0.address(from).add(offset), self.0.address(to).add(offset));
-            std::ptr::copy_nonoverlapping(from, to, len);
-        }
     }
 
     /// Makes a bio without memory one that has a share of the frames `lent` to an I/O.

@@ -31,6 +31,8 @@ pub(super) enum IoKind {
     WriteBack,
     /// Has no bios: a lane copies data of a write into pages.
     Copy,
+    /// Has no bios: a lane copies pages that have got another frame.
+    Move,
     /// Passes on a bio that the cache does not carry out itself: flush, discard, write-zeroes.
     Pass,
 }
@@ -42,7 +44,7 @@ pub(super) struct PageIo {
     pub(super) own: Option<u32>,
     /// Another lane waits for it, too.
     pub(super) awaited: bool,
-    /// In the order of their pages, which are consecutive.
+    /// In the order of their pages, which are consecutive unless pages move.
     pub(super) frames: Vec<u32>,
     /// The share of the frames that its bios have.
     pub(super) lent: Arc<Lent>,
@@ -93,7 +95,7 @@ impl Ios {
         match kind {
             IoKind::WriteBack => add(&mut self.writing),
             IoKind::Ahead => add(&mut self.ahead),
-            IoKind::Copy => add(&mut self.copying),
+            IoKind::Copy | IoKind::Move => add(&mut self.copying),
             IoKind::Fill | IoKind::Pass => {}
         }
     }
@@ -148,13 +150,17 @@ impl Ios {
     }
 
     /// Calls `each` with the first and the last frame of every I/O that delays an operation on its pages:
-    /// reads, copies, and write-backs until the device has returned their memory.
+    /// reads, copies, moves, and write-backs until the device has returned their memory.
     pub(super) fn each_run(&self, each: &mut dyn FnMut(u32, u32)) {
         for io in self.table.entries() {
             let has = match io.state.kind {
                 IoKind::Fill | IoKind::Ahead => io.is_out(),
                 // Its frames are forgotten when it ends.
                 IoKind::Copy => true,
+                IoKind::Move => {
+                    io.state.frames.iter().for_each(|&frame| each(frame, frame));
+                    false
+                }
                 IoKind::WriteBack => io.is_out() || io.is_away(),
                 IoKind::Pass => false,
             };

@@ -5,6 +5,7 @@ use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
 use super::ios::Ios;
 use super::late::{Late, LateRead, LateWrite};
+use super::moves::Moves;
 use super::plan::{Outlook, Question};
 use super::policy::Policy;
 use super::populate;
@@ -29,6 +30,8 @@ pub(super) struct Tasks {
     /// The first deadline of a task, or an earlier time.
     deadline: Option<Time>,
     spare: Vec<Spare>,
+    /// Pages that are to be copied to other frames.
+    moves: Moves,
     /// Frames whose memory is to be given back to the system.
     gone: Option<Range<u32>>,
     /// What other shards are to read.
@@ -153,6 +156,9 @@ impl LaneTasks for Tasks {
             task.inflow.key.into_iter().for_each(|key| engine.copied(now, key, task.writer));
             task.inflow.reset();
         }
+        if self.moves.is_copied() {
+            engine.moved(now, &mut self.moves);
+        }
         let mut came = base.came.drain(..);
         while !engine.is_spent()
             && let Some(bio) = came.next()
@@ -174,6 +180,9 @@ impl LaneTasks for Tasks {
         engine.run(now);
         self.gone = self.gone.take().or_else(|| engine.pages.take_gone());
         self.peer_reads.append(&mut engine.peer_reads);
+        if engine.moves.is_begun() {
+            std::mem::swap(&mut self.moves, &mut engine.moves);
+        }
         engine.totals.turns += 1;
         engine.totals.vain += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
@@ -200,8 +209,10 @@ impl LaneTasks for Tasks {
             copied |= task.inflow.copy(frames, &mut task.bio);
             any |= task.inflow.take_released();
         }
+        let moved = self.moves.copy(frames);
+        any |= moved;
         // The next turn, which follows at once, marks the pages as written.
-        self.fresh |= copied && !end_write(&mut self.tasks, base);
+        self.fresh |= moved || (copied && !end_write(&mut self.tasks, base));
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
             any = true;
             for piece in task.pieces.drain(..) {

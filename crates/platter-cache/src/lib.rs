@@ -42,6 +42,7 @@ mod lane;
 mod late;
 #[allow(unsafe_code)]
 mod memory;
+mod moves;
 mod pages;
 mod placement;
 mod places;

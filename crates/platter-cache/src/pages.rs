@@ -50,6 +50,14 @@ pub(super) struct Writable {
     pub(super) kept: Option<Kept>,
 }
 
+/// A page that has got another frame, into which its data is to be copied.
+pub(super) struct Moved {
+    pub(super) to: u32,
+    pub(super) kept: Kept,
+    /// The frame that is [vacated](PageTable::vacate) when that is done.
+    pub(super) vacated: Option<u32>,
+}
+
 /// The state of a frame that lock-free readers do not use.
 #[derive(Clone, Copy)]
 pub(super) struct FrameInfo {

@@ -3,9 +3,9 @@
 
 use super::blocks::blocks;
 use super::engine::Engine;
-use super::fill::View;
+use super::fill::{Fill, View};
 use super::frames::FRAME;
-use super::ios::{Failure, IoKey};
+use super::ios::{Failure, IoKey, IoKind};
 use super::late::{Late, LateRead, LateWrite};
 use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::plan::Question;
@@ -150,8 +150,11 @@ impl Engine {
         if busy {
             task.turn = None;
             self.count_miss(task);
-            self.hold_for(task, frame);
             let key = self.io_of(frame);
+            // A page that moves for a read must not be held when that goes on, or it would have to move again.
+            if self.ios.get(key).state.kind != IoKind::Move {
+                self.hold_for(task, frame);
+            }
             if !every {
                 self.prepare_early_end(task, page, key);
             }
@@ -160,11 +163,15 @@ impl Engine {
         if needed & !info.valid != 0 {
             self.count_miss(task);
             let wanted = if task.steps.bare { needed } else { u8::MAX };
-            let Some(key) = self.fill_blocks(&task.ask, frame, wanted) else {
+            let Some(fill) = self.fill_blocks(&task.ask, frame, wanted) else {
                 // The task keeps its turn, or those behind it would never be told that there is no frame.
                 return Ok(Some(self.no_room(now, task)));
             };
             task.turn = None;
+            let key = match fill {
+                Fill::Reads(key) => key,
+                Fill::Moves(key) => return Ok(Some(self.park(task, key))),
+            };
             // The frame may have been given to another page.
             self.pages.store.find(page).into_iter().for_each(|frame| self.hold_for(task, frame));
             if task.steps.bare || wanted == needed {
@@ -253,7 +260,8 @@ impl Engine {
     pub(super) fn prepare_early_end(&mut self, task: &mut Task, page: u64, key: IoKey) {
         task.early.reset();
         let io = &self.ios.get(key).state;
-        let whole = io.own == Some(task.ask.lane) && !task.barrier && task.sole == 0;
+        let reads = matches!(io.kind, IoKind::Fill | IoKind::Ahead);
+        let whole = reads && io.own == Some(task.ask.lane) && !task.barrier && task.sole == 0;
         let Some(&first) = io.frames.first().filter(|_| whole) else { return };
         let before = page.checked_sub(self.pages.store.page(first));
         let Some(from) = before.and_then(|pages| usize::try_from(pages).ok()) else { return };

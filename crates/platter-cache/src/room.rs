@@ -66,8 +66,10 @@ impl Engine {
     pub(super) fn resize(&mut self, now: Time) {
         let work = SPENT.saturating_sub(self.work);
         let (before, handles) = (self.pages.surplus(), &mut self.handles);
-        self.work += self.pages.resize(now, work, &mut |evicted| note(handles, evicted));
-        self.progress |= self.pages.surplus() < before;
+        let mut moved = Vec::new();
+        self.work += self.pages.resize(now, work, &mut |evicted| note(handles, evicted), &mut moved);
+        self.progress |= self.pages.surplus() < before || !moved.is_empty();
+        moved.into_iter().for_each(|page| _ = self.plan_move(page));
     }
 
     /// Makes a writer wait while too many pages are dirty. If write-back fails, the writer gets the error

@@ -28,7 +28,6 @@ pub(super) struct Figures {
     turns: u64,
     vain: u64,
     locks: u64,
-    copied_inside: u64,
     work: u64,
     longest: u64,
     away: u64,
@@ -52,7 +51,6 @@ impl Figures {
             turns: totals.turns,
             vain: totals.vain,
             locks: totals.locks,
-            copied_inside: totals.copied_inside,
             work: totals.work,
             longest: totals.longest.into(),
             away: engine.frames_away.into(),
@@ -75,7 +73,6 @@ impl Figures {
         self.turns += other.turns;
         self.vain += other.vain;
         self.locks += other.locks;
-        self.copied_inside += other.copied_inside;
         self.work += other.work;
         self.longest = self.longest.max(other.longest);
         self.away += other.away;
@@ -118,11 +115,6 @@ impl Figures {
             count_of("cache turns", self.turns, "times that tasks of lanes were run"),
             count_of("cache turns without progress", self.vain, "of these, times that nothing could be done"),
             count_of("cache locks", self.locks, "times that a lock was taken, except to ask for this"),
-            count_of(
-                "pages copied under the lock",
-                self.copied_inside,
-                "pages that were moved, or read while a part of them was being written",
-            ),
             count_of("pages handled", self.work, "work done under the lock, in pages"),
             count_of("most pages handled in one turn", self.longest, "longest hold of the lock, in pages"),
         ]);

@@ -202,8 +202,11 @@ impl Engine {
             let info = pages.info_mut(frame);
             info.flags &= !(FILLING | PENDING);
             info.io = NONE;
-            let blocks = std::mem::take(&mut info.filling);
-            pages.wrote(frame, blocks, now, writer.unwrap_or_default());
+            match std::mem::take(&mut info.filling) {
+                // Its page has only got another frame.
+                0 => pages.usable(frame),
+                blocks => _ = pages.wrote(frame, blocks, now, writer.unwrap_or_default()),
+            }
             pages.expose(frame);
         }
         self.work += frames.len() as u32;

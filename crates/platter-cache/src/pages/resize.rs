@@ -1,13 +1,12 @@
 //! Changing the number of frames that the cache uses, while it is open.
 //!
 //! The first frames are used. When there are to be fewer, those behind the new end are emptied from the last one on: their
-//! pages move to frames before it, whose pages replacement would evict next. A frame leaves the table when all behind it
+//! pages move to frames before it, whose pages replacement would evict next. A lane copies them without the lock. A frame leaves the table when all behind it
 //! have left, and its memory is given back to the system without the lock. Until that is done the frame is not used again.
 
 use super::free::PINNED_LOOKS;
-use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, NONE, PageTable, WRITING};
+use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, Kept, Moved, NONE, PageTable, WRITING};
 use crate::ahead::PIECE;
-use crate::blocks::runs;
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use std::ops::Range;
@@ -34,6 +33,8 @@ pub(in super::super) struct Sizing {
     /// Frames that have left the table: those whose memory is still there, and those whose memory a lane is giving back.
     gone: Range<u32>,
     giving: Range<u32>,
+    /// Frames whose pages have others, and whose data is being copied to those.
+    moving: u32,
 }
 
 impl Sizing {
@@ -44,8 +45,8 @@ impl Sizing {
 
 /// What became of the frame that was to be emptied.
 enum Emptied {
-    /// Its page has moved.
-    Moved,
+    /// Its page has got another frame.
+    Moved(Option<Moved>),
     /// It was free.
     Freed,
     /// It was unused before, and leaves when those behind it have.
@@ -122,8 +123,15 @@ impl PageTable {
         done
     }
 
-    /// Empties frames behind the end, for at most `work`. Returns the work done. `note` gets what was evicted.
-    pub(in super::super) fn resize(&mut self, now: Time, work: u32, note: &mut dyn FnMut(Evicted)) -> u32 {
+    /// Empties frames behind the end, for at most `work`. Returns the work done. `note` gets what was evicted, and `moved` the pages
+    /// to be copied.
+    pub(in super::super) fn resize(
+        &mut self,
+        now: Time,
+        work: u32,
+        note: &mut dyn FnMut(Evicted),
+        moved: &mut Vec<Moved>,
+    ) -> u32 {
         let freed = self.use_again(work);
         if !self.is_shrinking(now) {
             return freed;
@@ -133,7 +141,9 @@ impl PageTable {
         while done < work && self.surplus() > 0 {
             if self.sizing.at < self.most() || self.sizing.at >= self.used() {
                 if self.sizing.at < self.most() && !self.sizing.any && self.sizing.at > 0 {
-                    self.sizing.not_before = now + PAUSE;
+                    if self.sizing.moving == 0 {
+                        self.sizing.not_before = now + PAUSE;
+                    }
                     self.sizing.at = 0;
                     break;
                 }
@@ -142,8 +152,12 @@ impl PageTable {
             let mut evicted = Evicted { unused_by: None };
             let emptied = self.empty(self.sizing.at, &mut evicted);
             note(evicted);
-            done += if matches!(emptied, Emptied::Moved) { MOVE } else { 1 };
-            self.sizing.any |= matches!(emptied, Emptied::Moved | Emptied::Freed);
+            done += if matches!(emptied, Emptied::Moved(_)) { MOVE } else { 1 };
+            self.sizing.any |= matches!(emptied, Emptied::Moved(_) | Emptied::Freed);
+            if let Emptied::Moved(Some(page)) = emptied {
+                self.sizing.moving += 1;
+                moved.push(page);
+            }
             self.cut();
             // 0 is never behind the end.
             self.sizing.at = self.sizing.at.saturating_sub(1);
@@ -193,8 +207,7 @@ impl PageTable {
             if defect::is_on(Defect::CacheResizeForgetsDirty) {
                 self.clean(frame);
             }
-            self.relocate(frame, to);
-            return Emptied::Moved;
+            return Emptied::Moved(self.relocate(frame, to));
         }
         // A program has just taken a reference.
         self.release(to);
@@ -202,23 +215,33 @@ impl PageTable {
         Emptied::Busy
     }
 
-    /// Moves a page from a closed frame to one without a page.
-    fn relocate(&mut self, frame: u32, to: u32) {
+    /// Gives the page of a closed frame one without a page.
+    fn relocate(&mut self, frame: u32, to: u32) -> Option<Moved> {
         let (page, info) = (self.store.page(frame), *self.info(frame));
         self.store.remove(frame);
         self.infos[to as usize] = FrameInfo { dirty: 0, seq: 0, epoch: 0, ..info };
         self.store.insert(to, page);
         self.store.copy_uses(frame, to);
         self.replacement.rename(frame, to);
-        if !defect::is_on(Defect::CacheResizeForgetsData) {
-            for piece in runs(info.valid) {
-                self.store.copy_frame(frame, to, piece.start, piece.len());
-            }
-        }
         self.inherit(frame, to, info.seq);
         self.infos[frame as usize] = EMPTY;
-        self.release(frame);
-        self.expose(to);
+        if info.valid == 0 || defect::is_on(Defect::CacheResizeForgetsData) {
+            self.release(frame);
+            self.expose(to);
+            return None;
+        }
+        // Neither evicted nor moved again until its data is there.
+        self.info_mut(to).flags |= FILLING;
+        let kept = Kept { from: self.store.hold_to_copy(frame), blocks: info.valid };
+        Some(Moved { to, kept, vacated: Some(frame) })
+    }
+
+    /// Frees frames whose pages have been copied to others.
+    pub(in super::super) fn vacate(&mut self, frames: impl Iterator<Item = u32>) {
+        for frame in frames {
+            self.sizing.moving -= 1;
+            self.release(frame);
+        }
     }
 
     /// Frames whose memory the caller has to give back to the system without the lock, if there are any and no other lane is at

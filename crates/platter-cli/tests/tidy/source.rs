@@ -99,7 +99,10 @@ const UNSAFE: &[(&str, &str)] = &[
         "memory from the system, tables in it, and copies of the data of commands",
     ),
     ("crates/platter-cache/src/frames.rs", "the memory of pages, read without a lock"),
-    ("crates/platter-cache/src/frames/copies.rs", "copying between bios and the memory of pages, without a lock"),
+    (
+        "crates/platter-cache/src/frames/copies.rs",
+        "copying between bios and the memory of pages, without a lock",
+    ),
     ("crates/platter-cache/src/resident.rs", "shows pages to handles"),
     ("crates/platter-stack/src/kit/core.rs", "copies between buffers and bios that a layer has in its hands"),
     ("crates/platter-stack/src/kit/memory.rs", "buffers of layers, and the memory of bios"),
