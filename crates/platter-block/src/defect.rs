@@ -57,6 +57,8 @@ defects! {
     /// A read call that is complete except for its lane blocks all other calls on its handle if the policy allows one
     /// call at a time.
     CacheHandleKept "cache-handle-kept" "with readahead=2.6.6+lock, a lane that is not run stops all reads of its handle"
+    /// A flush of a cache does not look for writes that have ended without the lock of the cache.
+    CacheMissesEndedWrites "cache-misses-ended-writes" "a flush of a cache misses a write that ended without the lock"
     /// A cache reads nothing ahead while many I/Os of any kind are under way.
     CacheReadaheadCountsAllIo "cache-readahead-counts-all-io" "a cache reads nothing ahead while many reads of any kind are under way"
     /// A page that was read into a cache on demand may be evicted before its reader gets it.

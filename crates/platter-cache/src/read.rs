@@ -12,6 +12,7 @@ use super::plan::Question;
 use super::policy::Manners;
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Pages, Readahead, Window};
+use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -281,15 +282,21 @@ impl Engine {
         let mut taken = std::mem::take(&mut self.lates.taken);
         let (before, inbox) = (taken.len(), &self.lates.inbox);
         inbox.take(&mut taken);
-        for late in taken.extract_if(before.., |late| matches!(late, Late::Write(_))) {
-            self.end_late(late);
+        if !defect::is_on(Defect::CacheMissesEndedWrites) {
+            self.end_writes(&mut taken, before);
         }
         while !self.is_spent()
-            && let Some(late) = taken.pop()
+            && let Some(late) = taken.pop_if(|late| matches!(late, Late::Read(_)))
         {
             self.end_late(late);
         }
         self.lates.taken = taken;
+    }
+
+    fn end_writes(&mut self, taken: &mut Vec<Late>, from: usize) {
+        for late in taken.extract_if(from.., |late| matches!(late, Late::Write(_))) {
+            self.end_late(late);
+        }
     }
 
     /// As `take_lates`, between two turns.
@@ -332,6 +339,11 @@ impl Engine {
 
     /// Says whether others wait for what bios that end early leave, and takes what they have left until now.
     pub(super) fn publish_urgency(&mut self) {
+        if defect::is_on(Defect::CacheMissesEndedWrites) {
+            let mut taken = std::mem::take(&mut self.lates.taken);
+            self.end_writes(&mut taken, 0);
+            self.lates.taken = taken;
+        }
         let waits = self.ios.awaited > 0 || !self.room.is_empty() || !self.wanted.is_empty();
         let waits = waits || self.pages.writers.is_waiting() || self.pages.dirty.awaits_copies();
         if self.lates.inbox.set_urgent(waits || !self.jobs.is_empty()) {

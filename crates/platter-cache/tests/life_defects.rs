@@ -38,13 +38,15 @@ fn lives_until_found(trouble: Trouble) -> Option<u64> {
 fn lives_find_each_defect() {
     let commands = Trouble { commands: true, ..Trouble::default() };
     let shards = Trouble { shards: true, cuts: true, ..Trouble::default() };
-    for trouble in [commands, Trouble::default(), shards] {
+    let cuts = Trouble { cuts: true, ..Trouble::default() };
+    for trouble in [commands, Trouble::default(), cuts, shards] {
         assert_eq!(lives_until_found(trouble), None, "without a defect nothing is found");
     }
     for (wrong, trouble) in [
         (Defect::CacheCommandKeepsPages, commands),
         (Defect::CacheCommandPassesDirty, commands),
         (Defect::CacheCommandUnknownSent, commands),
+        (Defect::CacheMissesEndedWrites, cuts),
         (Defect::CacheResizeForgetsData, Trouble::default()),
         (Defect::CacheResizeForgetsDirty, Trouble::default()),
         (Defect::CacheShardsFlushFirst, shards),
