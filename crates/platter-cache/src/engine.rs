@@ -18,6 +18,7 @@ use super::late::{Late, Lates};
 use super::moves::Moves;
 use super::pages::{AHEAD, Evicted, FILLING, MARKED, PageTable};
 use super::placement::ShardPlace;
+use super::unflushed::Unflushed;
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
 use platter_block::defect::{self, Defect};
@@ -91,10 +92,7 @@ pub(super) struct Engine {
     orders: Vec<Order>,
     /// Bios in flight on the shared lane.
     pub(super) shared_out: u32,
-    /// The device may have data in its volatile cache: a write has completed since the last flush began.
-    pub(super) unflushed: bool,
-    /// The flush of the device in flight.
-    pub(super) flushing: Option<IoKey>,
+    pub(super) unflushed: Unflushed,
     /// The fault and position of the last write-back if it failed.
     pub(super) write_error: Option<(Fault, u64)>,
     /// No readahead while this many readahead I/Os are in flight.
@@ -149,6 +147,8 @@ impl Engine {
         late: &Arc<Inbox<Late>>,
         place: Option<Arc<ShardPlace>>,
     ) -> Engine {
+        let disk_writes =
+            place.as_ref().map(|place| Arc::clone(place.placement.disk_writes())).unwrap_or_default();
         Engine {
             ios: Ios::new(pages.store.frames()),
             port,
@@ -158,8 +158,7 @@ impl Engine {
             staged: Vec::new(),
             orders: Vec::new(),
             shared_out: 0,
-            unflushed: true,
-            flushing: None,
+            unflushed: Unflushed::new(disk_writes),
             write_error: None,
             congestion: u32::MAX,
             ahead_left: Arc::default(),
@@ -354,7 +353,7 @@ impl Engine {
     /// Ends a write-back of pages, which may have failed. Returns whether the write is in doubt: the device
     /// then still has the frames, and the pages stay marked as being written.
     fn wrote_back(&mut self, now: Time, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
-        self.unflushed = true;
+        self.unflushed.wrote();
         match failed {
             None => {
                 self.write_error = None;

@@ -11,7 +11,7 @@ use super::pages::{FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
-use platter_block::bio::Flags;
+use platter_block::bio::{Flags, Op};
 use platter_block::command::Reach;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -27,7 +27,12 @@ impl Engine {
         let range = (task.size > 0).then(|| task.start..task.start.saturating_add(task.size));
         // One flush of the device serves many files that are synced in turn.
         let takes_all = self.pages.dirty.count <= self.pages.dirty.rules.gather;
-        if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), true)? {
+        if task.bio.flags().contains(Flags::DISK_ONLY) {
+            self.begin_flush(&mut task.flushing);
+            task.flushing.written = true;
+        }
+        let disk = !task.bio.flags().contains(Flags::DATA_ONLY);
+        if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), disk)? {
             return Ok(false);
         }
         // The caller gets every error since its last flush, including errors that a later write-back has
@@ -100,11 +105,7 @@ impl Engine {
     /// front to back, then waits for all I/Os that it has started or found in flight; a second time for pages
     /// that had an older version.
     pub(super) fn write_out(&mut self, flushing: &mut Flushing, range: Option<&Range<u64>>) -> Progress {
-        if !flushing.begun {
-            flushing.begun = true;
-            self.set_limit(flushing);
-            flushing.errors = self.handles.errors();
-        }
+        self.begin_flush(flushing);
         // Pages of an older epoch have to be written first, wherever they are.
         let range = range.filter(|_| self.pages.dirty.is_one_epoch());
         let pages = range.map_or(0..u64::MAX, |range| range.start / PAGE..range.end.div_ceil(PAGE));
@@ -140,6 +141,14 @@ impl Engine {
             (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
         }
         Progress::Done
+    }
+
+    /// Notes the state in which a flush begins, once.
+    fn begin_flush(&self, flushing: &mut Flushing) {
+        if !std::mem::replace(&mut flushing.begun, true) {
+            self.set_limit(flushing);
+            flushing.errors = self.handles.errors();
+        }
     }
 
     /// The flush concerns the pages that are dirty now.
@@ -205,16 +214,18 @@ impl Engine {
     fn flush_device(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
         let key = match task.flushing.device {
             Some(key) => key,
-            // Nothing was written since the last flush of the device, which may still be in flight.
-            None if !self.unflushed => match self.flushing {
-                Some(key) => key,
-                None => return Ok(true),
-            },
             None => {
-                let key = self.pass_flush(&task.ask);
-                self.unflushed = false;
-                self.flushing = Some(key);
-                key
+                let of_all = task.bio.op() == Op::Flush && task.bio.flags().contains(Flags::DISK_ONLY);
+                let write = self.unflushed.to_cover(of_all);
+                match self.unflushed.flush_of(write) {
+                    Some(key) => key,
+                    None if self.unflushed.is_flushed(write) => return Ok(true),
+                    None => {
+                        let key = self.pass_flush(&task.ask);
+                        self.unflushed.begin_flush(key);
+                        key
+                    }
+                }
             }
         };
         if let Some(failure) = failed

@@ -461,12 +461,10 @@ impl Engine {
 
     /// The device has completed an operation that was passed on.
     pub(super) fn passed(&mut self, key: IoKey, failed: Option<(Fault, u64)>) {
-        if self.flushing == Some(key) {
-            self.flushing = None;
-            self.unflushed |= failed.is_some();
+        if self.unflushed.end_flush(key, failed.is_none()) {
             return;
         }
-        self.unflushed = true;
+        self.unflushed.wrote();
         let is_it = |pass: &Pass| matches!(pass.state, PassState::Out(out) if out == key);
         if let Some(at) = self.jobs.passes.iter().position(is_it) {
             let pass = &mut self.jobs.passes[at];

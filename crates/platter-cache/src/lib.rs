@@ -64,6 +64,7 @@ mod sync;
 mod tally;
 mod task;
 mod tuning;
+mod unflushed;
 mod write;
 mod writeback;
 mod writers;

@@ -7,6 +7,7 @@
 //! released. So no thread has the locks of two shards at a time.
 
 use super::frames::Frames;
+use super::unflushed::DiskWrites;
 use crate::readahead::PAGE;
 use platter_block::backend::Fact;
 use platter_block::limits::{LimitSource, Limits};
@@ -25,6 +26,7 @@ pub(super) struct Placement {
     shift: u32,
     limits: Limits,
     size: u64,
+    disk_writes: Arc<DiskWrites>,
     /// All shards by number, once there are all.
     peers: OnceLock<Vec<Peer>>,
 }
@@ -37,6 +39,7 @@ impl Placement {
             shift: (extent / PAGE).trailing_zeros(),
             limits,
             size,
+            disk_writes: Arc::default(),
             peers: OnceLock::new(),
         }
     }
@@ -53,6 +56,11 @@ impl Placement {
 
     fn peer(&self, shard: usize) -> Option<&Peer> {
         self.peers.get()?.get(shard)
+    }
+
+    /// What all shards have written to their disk.
+    pub(super) fn disk_writes(&self) -> &Arc<DiskWrites> {
+        &self.disk_writes
     }
 
     /// The number of shards.

@@ -50,7 +50,8 @@ pub trait Map: LimitSource + 'static {
 
     /// The members are parts of one device: positions are the same on all of them, and they have one disk.
     ///
-    /// Then flushes of a range reach the members as such, a command goes to the member that has all blocks that it reaches,
+    /// Then flushes of a range reach the members as such, the members write out what they have and one of them flushes the disk
+    /// ([`Flags::DATA_ONLY`](platter_block::bio::Flags::DATA_ONLY)), a command goes to the member that has all blocks that it reaches,
     /// and a soft barrier is carried out as a hard one: the members do not know the order of each other's writes.
     fn has_one_disk(&self) -> bool {
         false

@@ -30,6 +30,11 @@ impl Flags {
     /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails if
     /// [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
     pub const ATOMIC: Flags = Flags(1 << 10);
+    /// Of a flush: a cache writes its dirty data to its disk and does not flush the disk. For layers over several caches of one
+    /// disk, which flush it afterwards; alone, it makes nothing durable. What is no cache flushes as always.
+    pub const DATA_ONLY: Flags = Flags(1 << 14);
+    /// Of a flush: a cache flushes its disk, for all caches of it, and writes none of its dirty data.
+    pub const DISK_ONLY: Flags = Flags(1 << 15);
 
     /// Barriers: bios that others must not pass.
     pub const BARRIERS: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);

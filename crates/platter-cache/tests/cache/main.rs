@@ -17,6 +17,7 @@ mod life;
 mod limits;
 mod misfortune;
 mod model;
+mod one_flush;
 mod order;
 mod pressure;
 mod resize;

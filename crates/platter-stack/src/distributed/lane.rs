@@ -242,7 +242,11 @@ impl<M: Map> DistributedLane<M> {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
             // this costs nothing.
             let first = self.has_one_disk && defect::is_on(Defect::CacheShardsFlushFirst);
-            self.parts.flushes(at, if first { 1 } else { self.members.len() as u32 }, range);
+            let members = if first { 1 } else { self.members.len() as u32 };
+            match self.has_one_disk {
+                true => self.parts.flushes_of_one_disk(at, members, range),
+                false => self.parts.flushes(at, members, range),
+            }
             self.send_parts(now, at);
         } else {
             self.send_data(now, at);
@@ -284,6 +288,10 @@ impl<M: Map> DistributedLane<M> {
     fn take_turn(&mut self, now: Time, turn: Turn) {
         match turn {
             Turn::Wait => {}
+            Turn::Disk(at) => {
+                self.again = true;
+                self.send_parts(now, at);
+            }
             Turn::Data(at) => {
                 self.again = true;
                 self.send_data(now, at);

@@ -34,6 +34,8 @@ struct Slot {
     late: Option<Fault>,
     /// The parts in flight are flushes that precede the data.
     data_follows: bool,
+    /// They write out what the members have; the flush of their disk follows.
+    disk_follows: bool,
     /// Where the next section of a transfer begins; the end of the bio: there is none.
     next: u64,
     barrier: bool,
@@ -47,6 +49,8 @@ pub(super) enum Turn {
     Wait,
     /// Start the data of this bio.
     Data(u32),
+    /// Send the staged flush of the members' disk.
+    Disk(u32),
     /// The bio is done; `true` if it was a barrier.
     Over(Bio, bool),
 }
@@ -94,6 +98,7 @@ impl Parts {
         slot.whole.begin(bio);
         (slot.pending, slot.failed) = (0, None);
         (slot.barrier, slot.hard, slot.data_follows) = (barrier, hard, data_follows);
+        slot.disk_follows = false;
         at
     }
 
@@ -115,6 +120,13 @@ impl Parts {
             staged.push((member, part));
         }
         slot.pending = members;
+    }
+
+    /// As `flushes`, of members that have one disk: they only write to it. It is flushed once, afterwards.
+    pub(super) fn flushes_of_one_disk(&mut self, at: u32, members: u32, range: Option<(u64, u64)>) {
+        self.flushes(at, members, range);
+        self.staged.iter_mut().for_each(|(_, part)| part.add_flags(Flags::DATA_ONLY));
+        self.slots[at as usize].disk_follows = true;
     }
 
     /// Stages the parts of bio `at`.
@@ -238,6 +250,11 @@ impl Parts {
     /// What to do when no part of bio `at` is in flight.
     pub(super) fn turn(&mut self, at: u32) -> Turn {
         let slot = &mut self.slots[at as usize];
+        if std::mem::take(&mut slot.disk_follows) && slot.failed.is_none() {
+            self.flushes(at, 1, None);
+            self.staged.iter_mut().for_each(|(_, part)| part.add_flags(Flags::DISK_ONLY));
+            return Turn::Disk(at);
+        }
         if slot.data_follows && slot.failed.is_none() {
             slot.data_follows = false;
             return Turn::Data(at);

@@ -1,0 +1,134 @@
+//! A flush of a cache of several shards flushes their disk once, after all have written.
+
+use crate::rig::{self, small};
+use platter_block::backend::Backend;
+use platter_block::bio::{Bio, Flags, Op};
+use platter_block::disk::FnDisk;
+use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::Time;
+use platter_cache::Settings;
+use platter_disk::device::Device;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+const PAGE: u64 = 4096;
+const EIO: i64 = -5;
+
+/// What the disk gets, in order.
+#[derive(Clone, Default)]
+struct Log {
+    ops: Arc<Mutex<Vec<Op>>>,
+    flushes_fail: Arc<AtomicBool>,
+}
+
+impl Log {
+    /// What came since the last call: writes and flushes.
+    fn take(&self) -> Vec<Op> {
+        let ops = std::mem::take(&mut *self.ops.lock().unwrap());
+        ops.into_iter().filter(|&op| op != Op::Read).collect()
+    }
+}
+
+struct Logged {
+    log: Log,
+    queued: Vec<Completion>,
+}
+
+impl Driver for Logged {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        self.log.ops.lock().unwrap().push(request.op);
+        let fails = request.op == Op::Flush && self.log.flushes_fail.load(Ordering::SeqCst);
+        let result = if fails { EIO } else { request.len as i64 };
+        self.queued.push(Completion { tag: request.tag, result });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        done.append(&mut self.queued);
+    }
+}
+
+/// A cache of four shards with extents of four pages, over a disk with a volatile cache.
+fn cached() -> (Log, Device) {
+    let log = Log::default();
+    let driver = {
+        let log = log.clone();
+        move |_| Ok(Box::new(Logged { log: log.clone(), queued: Vec::new() }) as _)
+    };
+    let mut geometry = Geometry::new(64 << 20, Limits::unlimited(512));
+    geometry.features.write_cache = true;
+    let disk = FnDisk::new("logged", geometry, driver);
+    let below: Arc<dyn Backend> = Arc::new(DiskBackend::new(disk, DiskSettings::default(), None).unwrap());
+    let settings =
+        Settings { shards: 4, extent: 4 * PAGE, gather: 0, background: 100, dirty: 100, ..small(1024) };
+    let device = rig::cached(below, &settings);
+    // What may have been written before the cache was opened.
+    device.flush().unwrap();
+    log.take();
+    (log, device)
+}
+
+/// Whether these are some writes and then one flush.
+fn is_flushed_once(ops: &[Op], writes: usize) -> bool {
+    ops.len() == writes + 1 && ops[..writes].iter().all(|&op| op == Op::Write) && ops[writes] == Op::Flush
+}
+
+#[test]
+fn shards_write_and_their_disk_is_flushed_once() {
+    let (log, device) = cached();
+    device.flush().unwrap();
+    assert_eq!(log.take(), [], "nothing was written");
+    device.write_at(&[1; 8 * 4096], 0).unwrap();
+    device.write_at(&[1; 8 * 4096], 8 * PAGE).unwrap();
+    device.flush().unwrap();
+    let ops = log.take();
+    assert!(is_flushed_once(&ops, 4), "{ops:?}");
+    // Pages of two shards, of which one is flushed: the flush of the disk covers nothing of the other.
+    device.write_at(&[2; 8 * 4096], 0).unwrap();
+    device.flush_range(0, PAGE).unwrap();
+    let ops = log.take();
+    assert!(is_flushed_once(&ops, 1), "{ops:?}");
+    device.flush().unwrap();
+    let ops = log.take();
+    assert!(ops.len() > 1 && is_flushed_once(&ops, ops.len() - 1), "{ops:?}");
+    device.flush().unwrap();
+    assert_eq!(log.take(), []);
+}
+
+#[test]
+fn a_flush_that_failed_covers_nothing() {
+    let (log, device) = cached();
+    device.write_at(&[1; 16 * 4096], 0).unwrap();
+    log.flushes_fail.store(true, Ordering::SeqCst);
+    device.flush().unwrap_err();
+    log.flushes_fail.store(false, Ordering::SeqCst);
+    device.acknowledge_flush_failure();
+    log.take();
+    device.flush().unwrap();
+    assert!(log.take().contains(&Op::Flush), "the data has been written and not been flushed");
+}
+
+/// Bios that ask for a flush first, and barriers.
+#[test]
+fn a_preflush_and_a_barrier_flush_once_before_their_data() {
+    for flags in [Flags::PREFLUSH, Flags::HARD_BARRIER] {
+        let (log, device) = cached();
+        device.write_at(&[1; 16 * 4096], 0).unwrap();
+        let mut channel = device.channel(1).unwrap();
+        let mut bio = Bio::write(32 * PAGE, vec![2u8; 4096]).unwrap();
+        bio.add_flags(flags);
+        assert!(channel.submit(bio).is_ok());
+        let mut done = Vec::new();
+        channel.wait(&mut done, None);
+        assert_eq!(done[0].status(), Ok(()));
+        let ops = log.take();
+        assert!(is_flushed_once(&ops[..5], 4), "{flags:?}: {ops:?}");
+        // The data of a barrier is made durable, too.
+        let after = if flags == Flags::PREFLUSH { &[][..] } else { &[Op::Write, Op::Flush] };
+        assert_eq!(&ops[5..], after, "{flags:?}");
+    }
+}
