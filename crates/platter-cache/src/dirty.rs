@@ -42,6 +42,8 @@ pub(super) struct Dirty {
     pub(super) count: u32,
     /// Pages that will be dirty when data has been copied into them.
     pub(super) pending: u32,
+    /// Since when there have been any.
+    expected_since: Time,
     /// Number of dirty pages of each epoch, oldest first.
     epochs: VecDeque<u32>,
     /// The number of the oldest epoch.
@@ -103,6 +105,7 @@ impl Dirty {
             seq: 0,
             count: 0,
             pending: 0,
+            expected_since: Time(0),
             epochs: VecDeque::from([0]),
             first_epoch,
             next_look,
@@ -122,10 +125,13 @@ impl Dirty {
         self.count + self.pending
     }
 
-    /// A page is clean, and will be dirty when data has been copied into it. The caller counts it in `pending` no more then.
+    /// A page is clean, and will be dirty when data has been copied into it: the caller subtracts it from `pending` then.
     pub(super) fn expect(&mut self, now: Time) {
         if self.taken() == 0 {
             self.next_look = now + self.rules.interval;
+        }
+        if self.pending == 0 {
+            self.expected_since = now;
         }
         self.pending += 1;
     }
@@ -309,8 +315,9 @@ impl Dirty {
 
     /// The first look at which a page is old enough, if none becomes clean before. No thread wakes for those before it.
     fn needed_look(&self) -> Time {
-        let oldest = self.tidied.front().or_else(|| self.ring.front());
-        oldest.map_or(self.next_look, |&(.., since)| self.look_from(since + self.rules.expire))
+        let oldest = self.tidied.front().or_else(|| self.ring.front()).map(|&(.., since)| since);
+        let oldest = oldest.or((self.pending > 0).then_some(self.expected_since));
+        oldest.map_or(self.next_look, |since| self.look_from(since + self.rules.expire))
     }
 
     /// The first look that is not before a time.

@@ -6,7 +6,6 @@ use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
 use super::ios::Failure;
-use super::memory;
 use super::pages::{FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
@@ -245,7 +244,7 @@ impl Engine {
         if task.ticket == 0 {
             let range = task.start..task.start + task.size;
             let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
-            return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, None) {
+            return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, &mut None) {
                 Ok(ticket) => {
                     task.ticket = ticket;
                     // Usually nothing has to be done first.
@@ -279,9 +278,8 @@ impl Engine {
         let result = self.jobs.result(task.ticket);
         task.ticket = 0;
         result?;
-        let done = (answer.done as usize).min(answer.data.len());
-        memory::fill(&mut task.bio, &answer.data[..done]);
-        task.bio.answered(answer.done, Ok(()));
+        // The lane copies its data.
+        task.answer = Some(answer);
         Ok(true)
     }
 
@@ -305,9 +303,12 @@ impl Engine {
         let end = self.pages.end() * PAGE;
         let (first, last) = command.reach().range();
         let range = if ignores { 0..1 } else { first.min(end)..last.min(end) };
-        let data = memory::copy_of(&task.bio);
         let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
-        match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, Some((command, data))) {
+        let mut sent = Some((command, std::mem::take(&mut task.data)));
+        let begun = self.begin_pass(task.ask.lane, task.bio.op(), range, ask, &mut sent);
+        // It still has its data if it has to wait.
+        task.data = sent.map(|(_, data)| data).unwrap_or_default();
+        match begun {
             Ok(ticket) => {
                 task.ticket = ticket;
                 self.run_jobs();

@@ -429,7 +429,7 @@ impl Store {
         Held(frame)
     }
 
-    /// Holds a frame that no device fills, for [`Frames::copy_out`].
+    /// Holds a frame that no device fills, for [`Frames::copy_out`] or [`Frames::copy_kept`].
     pub(super) fn hold_to_copy(&mut self, frame: u32) -> Held {
         let word = self.frame(frame).word();
         assert!(word & FILLING == 0, "a frame was to be read while a device fills it");

@@ -6,6 +6,9 @@
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
+/// So many entries are not left for others.
+const MANY: usize = 16;
+
 pub(super) struct Inbox<T> {
     list: Mutex<Vec<T>>,
     /// Its length, to be read without the lock.
@@ -26,14 +29,15 @@ impl<T> Inbox<T> {
         self.urgent.load(Ordering::SeqCst) != 0
     }
 
-    /// Leaves an entry. Returns whether the caller has to take the lock, because a task waits.
+    /// Leaves an entry. Returns whether the caller has to take the lock, because a task waits or there are many entries.
     pub(super) fn put(&self, entry: T) -> bool {
-        {
+        let count = {
             let mut list = lock(&self.list);
             list.push(entry);
             self.count.store(list.len() as u64, Ordering::SeqCst);
-        }
-        self.is_urgent()
+            list.len()
+        };
+        count >= MANY || self.is_urgent()
     }
 
     /// Moves all entries to the end of `out`. For the holder of the lock.

@@ -40,7 +40,8 @@ pub(super) enum IoKind {
 /// What an I/O is for. It has several bios if the missing parts of a page are not contiguous.
 pub(super) struct PageIo {
     pub(super) kind: IoKind,
-    /// The lane with this number carries it out, by one bio on its own lane or by copying, and may end its bio without the engine.
+    /// The lane with this number carries it out, by one bio on its own lane or by copying the data of a write, and may end
+    /// its bio without the engine.
     pub(super) own: Option<u32>,
     /// Another lane waits for it, too.
     pub(super) awaited: bool,

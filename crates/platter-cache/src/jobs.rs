@@ -207,7 +207,7 @@ impl Engine {
         true
     }
 
-    /// Begins an operation of the device on a range, which no other operation uses until it ends. `Err`: the
+    /// Begins an operation of the device on a range, which no other operation uses until it ends, and takes its `command`. `Err`: the
     /// ticket of an operation that has to end first.
     pub(super) fn begin_pass(
         &mut self,
@@ -215,7 +215,7 @@ impl Engine {
         op: Op,
         range: Range<u64>,
         (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
-        command: Option<(Arc<Command>, Vec<u8>)>,
+        command: &mut Option<(Arc<Command>, Vec<u8>)>,
     ) -> Result<u64, u64> {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
         let (mut busy, store) = (0, &self.pages.store);
@@ -234,7 +234,7 @@ impl Engine {
             ticket,
             lane,
             op,
-            command,
+            command: command.take(),
             range,
             context,
             ioprio,

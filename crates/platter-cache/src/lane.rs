@@ -5,6 +5,7 @@ use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
 use super::ios::Ios;
 use super::late::{Late, LateRead, LateWrite};
+use super::memory;
 use super::moves::Moves;
 use super::plan::{Outlook, Question};
 use super::policy::Policy;
@@ -32,6 +33,8 @@ pub(super) struct Tasks {
     spare: Vec<Spare>,
     /// Pages that are to be copied to other frames.
     moves: Moves,
+    /// Copies have released frames that tasks may wait for.
+    released: bool,
     /// Frames whose memory is to be given back to the system.
     gone: Option<Range<u32>>,
     /// What other shards are to read.
@@ -83,6 +86,24 @@ impl Tasks {
         }
     }
 
+    /// Makes the copies that the last turn has planned.
+    fn copy(&mut self, base: &LaneBase<Shared>) {
+        let (frames, mut copied) = (&base.host.frames, false);
+        for task in &mut self.tasks {
+            copied |= task.inflow.copy(frames, &mut task.bio);
+            self.released |= task.inflow.take_released();
+            if let Some(answer) = task.answer.take() {
+                let done = (answer.done as usize).min(answer.data.len());
+                memory::fill(&mut task.bio, &answer.data[..done]);
+                task.bio.answered(answer.done, Ok(()));
+            }
+        }
+        let moved = self.moves.copy(frames);
+        self.released |= moved;
+        // The next turn, which follows at once, marks the pages as written.
+        self.fresh |= moved || (copied && !end_write(&mut self.tasks, base));
+    }
+
     /// Advances each task that can continue, starting with the one after the last task of the previous turn.
     fn step_all(&mut self, now: Time, base: &LaneBase<Shared>, engine: &mut Engine) {
         let count = self.tasks.len();
@@ -127,6 +148,9 @@ impl LaneTasks for Tasks {
         if is_read {
             self.ask_early(shared, &mut task);
         }
+        if task.bio.op() == Op::Command {
+            task.data = memory::copy_of(&task.bio);
+        }
         self.deadline = Time::earliest(self.deadline, task.deadline);
         self.tasks.push(task);
         self.fresh = true;
@@ -156,7 +180,8 @@ impl LaneTasks for Tasks {
             task.inflow.key.into_iter().for_each(|key| engine.copied(now, key, task.writer));
             task.inflow.reset();
         }
-        if self.moves.is_copied() {
+        let moved = self.moves.is_copied();
+        if moved {
             engine.moved(now, &mut self.moves);
         }
         let mut came = base.came.drain(..);
@@ -169,7 +194,7 @@ impl LaneTasks for Tasks {
         let left: Vec<Bio> = came.collect();
         base.came.extend(left);
         engine.run(now);
-        engine.run_background(now);
+        engine.run_background(now, moved);
         self.fresh = false;
         base.has_seen();
         self.expire(now, engine);
@@ -192,9 +217,11 @@ impl LaneTasks for Tasks {
         !self.fresh && end_read(&mut self.tasks, base)
     }
 
-    /// Copies the pieces that tasks have taken, without the lock.
+    /// Copies without the lock: the data of writes, pages that move, and the pieces that reads have taken.
     fn after_turn(&mut self, base: &LaneBase<Shared>) {
         let frames = &base.host.frames;
+        // First, because others wait for it.
+        self.copy(base);
         if frames.ahead.is_short(frames.count()) {
             populate::ask(frames);
         }
@@ -204,15 +231,7 @@ impl LaneTasks for Tasks {
             frames.give_to_system(gone);
             base.host.gave();
         }
-        let (mut any, mut copied) = (false, false);
-        for task in &mut self.tasks {
-            copied |= task.inflow.copy(frames, &mut task.bio);
-            any |= task.inflow.take_released();
-        }
-        let moved = self.moves.copy(frames);
-        any |= moved;
-        // The next turn, which follows at once, marks the pages as written.
-        self.fresh |= moved || (copied && !end_write(&mut self.tasks, base));
+        let mut any = std::mem::take(&mut self.released);
         for task in self.tasks.iter_mut().filter(|task| !task.pieces.is_empty()) {
             any = true;
             for piece in task.pieces.drain(..) {
@@ -276,10 +295,16 @@ impl LaneTasks for Tasks {
                 Err(_) => base.came.clear(),
             }
         }
+        // Only after a panic of a program's own code between a turn and its copies.
+        self.copy(base);
         let Ok(mut engine) = base.host.engine() else { return };
         engine.enter();
-        for task in self.tasks.iter_mut().filter(|task| !task.over) {
-            engine.finish(task);
+        engine.moved(now, &mut self.moves);
+        for task in &mut self.tasks {
+            task.inflow.key.take().into_iter().for_each(|key| engine.copied(now, key, task.writer));
+            if !task.over {
+                engine.finish(task);
+            }
         }
         engine.lanes.leave(base.number);
         base.host.leave(now, &mut engine);

@@ -420,7 +420,7 @@ impl PageTable {
         if well {
             return self.clean(frame);
         }
-        if !current && newer != NONE && (self.info(newer).dirty == 0 || self.info(newer).epoch == epoch) {
+        if !current && newer != NONE && self.may_inherit(newer, epoch) {
             // Blocks that could not be written are also in the newer version, unless it overwrote them.
             let seq = match self.info(newer).dirty {
                 0 => self.dirty.queue(page, now),
@@ -431,6 +431,14 @@ impl PageTable {
         }
         let seq = self.dirty.queue(page, now);
         self.info_mut(frame).seq = seq;
+    }
+
+    /// Whether dirty blocks of an epoch may become those of a newer version: what that has written is of no later epoch.
+    fn may_inherit(&self, newer: u32, epoch: u16) -> bool {
+        let info = self.info(newer);
+        // No barrier begins before data that is being copied is there.
+        let of = if info.is(PENDING) { self.dirty.epoch() } else { info.epoch };
+        (info.dirty == 0 && !info.is(PENDING)) || of == epoch
     }
 
     /// Marks a frame as clean.

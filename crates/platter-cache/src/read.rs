@@ -152,8 +152,9 @@ impl Engine {
             task.turn = None;
             self.count_miss(task);
             let key = self.io_of(frame);
-            // A page that moves for a read must not be held when that goes on, or it would have to move again.
-            if self.ios.get(key).state.kind != IoKind::Move {
+            // Pages that are being copied are not held: a write to one, or a read of its missing blocks, would have to give it
+            // another frame.
+            if matches!(self.ios.get(key).state.kind, IoKind::Fill | IoKind::Ahead) {
                 self.hold_for(task, frame);
             }
             if !every {

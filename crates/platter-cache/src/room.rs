@@ -64,7 +64,8 @@ impl Engine {
 
     /// Empties frames that the cache is not to use any more, and frees those that it is to use again.
     pub(super) fn resize(&mut self, now: Time) {
-        let work = SPENT.saturating_sub(self.work);
+        // The rest is for the bios of the lane.
+        let work = (SPENT / 2).saturating_sub(self.work);
         let (before, handles) = (self.pages.surplus(), &mut self.handles);
         let mut moved = Vec::new();
         self.work += self.pages.resize(now, work, &mut |evicted| note(handles, evicted), &mut moved);

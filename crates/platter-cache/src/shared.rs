@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) frames: Arc<Frames>,
     /// Memory that comes in with a larger size is populated at once.
     pub(super) populates: bool,
-    /// Reads that have ended without the engine.
+    /// Bios that have ended without the engine.
     pub(super) late: Arc<Inbox<Late>>,
     pub(super) gate: Arc<BarrierGate>,
     pub(super) below: Arc<dyn Backend>,
@@ -220,10 +220,11 @@ impl Host for Shared {
     type Engine = Engine;
 
     fn engine(&self) -> Result<EngineLock<'_, Engine>, Fault> {
-        if let Some(mut engine) = lock_unbroken(&self.engine).filter(|_| !self.port.is_broken()) {
+        if let Some(engine) = lock_unbroken(&self.engine).filter(|_| !self.port.is_broken()) {
+            let mut engine = EngineLock::new(engine);
             engine.totals.locks += 1;
             engine.catch_up();
-            return Ok(EngineLock::new(engine));
+            return Ok(engine);
         }
         if !self.broken.swap(true, Ordering::SeqCst) {
             // Cached pages can no longer be trusted.

@@ -183,7 +183,7 @@ impl Engine {
         task.inflow.parts.push(Part { frame, offset, len, kept, is_whole });
     }
 
-    /// Lets the lane copy what was planned, and the task continue in the next turn.
+    /// Lets the lane copy what was planned, and the task end then, or continue in the next turn.
     pub(super) fn park_for_copy(&mut self, task: &mut Task) -> Step {
         task.wait = task.inflow.key.map_or(Wait::Turn, Wait::Io);
         Ok(false)
@@ -193,6 +193,7 @@ impl Engine {
     pub(super) fn copied(&mut self, now: Time, key: IoKey, writer: Option<WriterId>) {
         (self.events, self.progress) = (true, true);
         self.jobs.can_go_on |= !self.jobs.is_empty();
+        self.pages.dirty.stalled = false;
         let frames = std::mem::take(&mut self.ios.get(key).state.frames);
         for &frame in &frames {
             let pages = &mut self.pages;

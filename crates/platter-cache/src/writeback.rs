@@ -32,9 +32,13 @@ struct Open {
 impl Engine {
     /// Does a piece of the background work: jobs, and writing back pages that have been dirty for too long,
     /// or any pages while too many are dirty.
-    pub(super) fn run_background(&mut self, now: Time) {
+    ///
+    /// `moved`: the turn has ended moves. Then it plans none, so that a lane does not turn until the cache has its new size.
+    pub(super) fn run_background(&mut self, now: Time, moved: bool) {
         self.run_jobs();
-        self.resize(now);
+        if !moved {
+            self.resize(now);
+        }
         let rules = self.pages.dirty.rules;
         if self.is_spent() || self.pages.dirty.wakeup(now).is_none_or(|at| at > now) {
             return;

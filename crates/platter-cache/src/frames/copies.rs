@@ -30,9 +30,8 @@ impl Frames {
             let piece = segment.slice(0, (offset + len - at) as u32);
             // SAFETY: nothing else accesses the frame's memory: it was closed, not pinned and with no device when the
             // store lent it for this copy, and while it is lent no other lane opens or lends it; tasks that hold it by then
-            // only wait. The bio is with the cache
-            // between its submission and its completion, so its memory is valid for reads, and it is not the
-            // cache's.
+            // only wait. The bio is with the cache between its submission and its completion, so its memory is valid for
+            // reads, and it is not the cache's.
             unsafe {
                 let to = self.address(frame).add(at);
                 piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));

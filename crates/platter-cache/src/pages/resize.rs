@@ -33,8 +33,6 @@ pub(in super::super) struct Sizing {
     /// Frames that have left the table: those whose memory is still there, and those whose memory a lane is giving back.
     gone: Range<u32>,
     giving: Range<u32>,
-    /// Frames whose pages have others, and whose data is being copied to those.
-    moving: u32,
 }
 
 impl Sizing {
@@ -141,9 +139,7 @@ impl PageTable {
         while done < work && self.surplus() > 0 {
             if self.sizing.at < self.most() || self.sizing.at >= self.used() {
                 if self.sizing.at < self.most() && !self.sizing.any && self.sizing.at > 0 {
-                    if self.sizing.moving == 0 {
-                        self.sizing.not_before = now + PAUSE;
-                    }
+                    self.sizing.not_before = now + PAUSE;
                     self.sizing.at = 0;
                     break;
                 }
@@ -155,7 +151,6 @@ impl PageTable {
             done += if matches!(emptied, Emptied::Moved(_)) { MOVE } else { 1 };
             self.sizing.any |= matches!(emptied, Emptied::Moved(_) | Emptied::Freed);
             if let Emptied::Moved(Some(page)) = emptied {
-                self.sizing.moving += 1;
                 moved.push(page);
             }
             self.cut();
@@ -238,10 +233,9 @@ impl PageTable {
 
     /// Frees frames whose pages have been copied to others.
     pub(in super::super) fn vacate(&mut self, frames: impl Iterator<Item = u32>) {
-        for frame in frames {
-            self.sizing.moving -= 1;
-            self.release(frame);
-        }
+        frames.for_each(|frame| self.release(frame));
+        // They are not busy any more.
+        self.sizing.not_before = Time(0);
     }
 
     /// Frames whose memory the caller has to give back to the system without the lock, if there are any and no other lane is at

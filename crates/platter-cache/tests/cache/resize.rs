@@ -1,6 +1,7 @@
 //! The size of a cache that is open changes: what stays, what waits, and what is refused.
 
 use crate::rig::{self, small};
+use platter_block::bio::Bio;
 use platter_block::resident::PAGE;
 use platter_block::time::Span;
 use platter_cache::{Settings, Write};
@@ -167,4 +168,23 @@ fn other_parameters_keep_the_size_and_sizes_out_of_range_are_refused() {
         assert!(error.contains(&format!("size={wrong}")) && error.contains(allowed), "{error}");
     }
     assert_eq!(rig.number("cache pages"), 6 * MIB / PAGE);
+}
+
+/// A lane that moves pages returns before the cache has its new size, and its own bios go on.
+#[test]
+fn bios_end_before_the_cache_has_its_new_size() {
+    let rig = rig(&Settings { max_size: 10_000 * PAGE, ..small(10_000) });
+    rig.read(0..10_000);
+    rig.set("size", 1000 * PAGE).unwrap();
+    let mut channel = rig.device.channel(1).unwrap();
+    let mut done = Vec::new();
+    for page in 12_000..12_010 {
+        assert!(channel.submit(Bio::write(page * PAGE, vec![1; PAGE as usize]).unwrap()).is_ok());
+        channel.poll(&mut done);
+        assert_eq!(done.drain(..).map(|bio| bio.status()).collect::<Vec<_>>(), [Ok(())]);
+    }
+    assert!(rig.number("pages to give back") > 5000);
+    drop(channel);
+    rig.work();
+    assert_eq!(rig.number("pages to give back"), 0);
 }

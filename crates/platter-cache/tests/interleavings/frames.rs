@@ -129,3 +129,38 @@ fn a_version_that_is_written_back_stays() {
         assert!(old.frame.is_pinned());
     });
 }
+
+/// A lane that has copied data into a frame lets readers pin it before the store is told. The store changes it only afterwards.
+#[test]
+fn a_frame_that_its_lane_opens_is_read_with_its_data() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let page = Page::open();
+        assert!(page.frame.close());
+        page.frame.page.store(2, crate::sync::Ordering::Relaxed);
+        page.frame.lend(FILLING);
+        let told = Arc::new(crate::inbox::Inbox::default());
+        let lane = {
+            let (page, told) = (Arc::clone(&page), Arc::clone(&told));
+            thread::spawn(move || {
+                // SAFETY: see `Sync`.
+                page.memory.with_mut(|memory| unsafe { *memory = 2 });
+                page.frame.give_back(FILLING);
+                page.frame.open();
+                told.put(());
+            })
+        };
+        let reader = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || assert!(page.read(2).is_none_or(|found| found == 2)))
+        };
+        let mut ended = Vec::new();
+        told.take(&mut ended);
+        if !ended.is_empty() && page.frame.close() {
+            page.fill(3);
+        }
+        lane.join().unwrap();
+        reader.join().unwrap();
+    });
+}

@@ -64,7 +64,7 @@ const REACH: &[(&str, Reach)] = &[
     ("cache-flush-ignores-doubt", Reach::Within(3000)),
     ("cache-frames-stay-lost", Reach::Within(60)),
     ("cache-handle-kept", Reach::Within(5000)),
-    ("cache-misses-ended-writes", Reach::Within(1000)),
+    ("cache-misses-ended-writes", Reach::Within(200)),
     (
         "cache-readahead-counts-all-io",
         Reach::Targeted {
