@@ -180,7 +180,7 @@ impl LaneTasks for Tasks {
             task.inflow.key.into_iter().for_each(|key| engine.copied(now, key, task.writer));
             task.inflow.reset();
         }
-        let moved = self.moves.is_copied();
+        let moved = self.moves.is_copied;
         if moved {
             engine.moved(now, &mut self.moves);
         }

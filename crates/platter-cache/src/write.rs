@@ -1,11 +1,12 @@
-//! Writes: into the cache and, if requested, at once to the disk.
+//! Writes: into the cache and, if requested, at once to the disk. And pages that move to other frames.
 
 use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::{FRAME, Loan, NONE};
 use super::inflow::Part;
-use super::ios::{Failure, IoKey};
-use super::pages::{AHEAD, Evicted, FILLING, MARKED, PENDING, Writable};
+use super::ios::{Failure, IoKey, IoKind};
+use super::moves::Moves;
+use super::pages::{AHEAD, Evicted, FILLING, MARKED, Moved, PENDING, Writable};
 use super::task::{Phase, Step, Task, Wait};
 use super::writers::WriterId;
 use crate::readahead::PAGE;
@@ -217,5 +218,27 @@ impl Engine {
         waiters.drain(..).for_each(|number| self.lanes.tell(number, None));
         self.ios.get(key).waiters = waiters;
         self.ios.end_copy(key);
+    }
+
+    /// Plans to copy to a frame, which is closed, what it keeps of another one.
+    pub(super) fn plan_move(&mut self, Moved { to, kept, vacated }: Moved) -> IoKey {
+        let (moves, ios) = (&mut self.moves, &mut self.ios);
+        let key = *moves.key.get_or_insert_with(|| ios.begin(IoKind::Move));
+        ios.get(key).state.frames.push(to);
+        self.pages.store.begin_copy(to);
+        let info = self.pages.info_mut(to);
+        info.flags |= FILLING;
+        info.io = key.index();
+        moves.copies.push((to, kept));
+        moves.vacated.extend(vacated);
+        key
+    }
+
+    /// The copies have been made.
+    pub(super) fn moved(&mut self, now: Time, moves: &mut Moves) {
+        moves.is_copied = false;
+        let Some(key) = moves.key.take() else { return };
+        self.copied(now, key, None);
+        self.pages.vacate(moves.vacated.drain(..));
     }
 }
