@@ -42,7 +42,7 @@ pub(super) struct Dirty {
     pub(super) count: u32,
     /// Pages that will be dirty when data has been copied into them.
     pub(super) pending: u32,
-    /// Since when there have been any.
+    /// Since when `pending` has not been 0.
     expected_since: Time,
     /// Number of dirty pages of each epoch, oldest first.
     epochs: VecDeque<u32>,

@@ -20,13 +20,26 @@ use std::ops::Range;
 /// Most drops that are recorded.
 const DROPS: usize = 32;
 
+/// Whether a task is a flush of the disk alone.
+fn is_of_disk(task: &Task) -> bool {
+    task.bio.op() == Op::Flush && task.bio.flags().contains(Flags::DISK_ONLY)
+}
+
+/// The range whose data a task makes durable; `None`: all. Of a flush of the disk alone, no data.
+fn flushed_range(task: &Task) -> Option<Range<u64>> {
+    match is_of_disk(task) {
+        true => Some(0..0),
+        false => (task.size > 0).then(|| task.start..task.start.saturating_add(task.size)),
+    }
+}
+
 impl Engine {
     /// Carries out a flush of the device or of a range of it.
     pub(super) fn flush(&mut self, task: &mut Task, failed: Option<Failure>) -> Step {
-        let range = (task.size > 0).then(|| task.start..task.start.saturating_add(task.size));
+        let range = flushed_range(task);
         // One flush of the device serves many files that are synced in turn.
         let takes_all = self.pages.dirty.count <= self.pages.dirty.rules.gather;
-        if task.bio.flags().contains(Flags::DISK_ONLY) {
+        if is_of_disk(task) {
             self.begin_flush(&mut task.flushing);
             task.flushing.written = true;
         }
@@ -83,7 +96,7 @@ impl Engine {
         device: bool,
     ) -> Step {
         match self.write_out(&mut task.flushing, range) {
-            Progress::Waits(key) => return self.park(task, key),
+            Progress::Waits(key) => return self.park_briefly(task, key),
             Progress::Again => return self.park_for_turn(task),
             Progress::Done => {}
         }
@@ -93,8 +106,7 @@ impl Engine {
         if task.flushing.device.is_none() && task.flushing.fault.is_none() {
             // The device's flush does not cover pages that have failed by now, even if they are written again
             // meanwhile.
-            let own = task.start..task.start.saturating_add(task.size);
-            let own = (task.phase != Phase::Before && task.size > 0).then_some(own);
+            let own = flushed_range(task).filter(|_| task.phase != Phase::Before);
             task.flushing.fault = self.flush_fault(&task.flushing, own.as_ref());
         }
         self.flush_device(task, failed)
@@ -214,11 +226,14 @@ impl Engine {
         let key = match task.flushing.device {
             Some(key) => key,
             None => {
-                let of_all = task.bio.op() == Op::Flush && task.bio.flags().contains(Flags::DISK_ONLY);
+                let of_all = is_of_disk(task);
                 let write = self.unflushed.to_cover(of_all);
                 match self.unflushed.flush_of(write) {
                     Some(key) => key,
-                    None if self.unflushed.is_flushed(write) => return Ok(true),
+                    // Of caches that are no shards of one nothing is known.
+                    None if self.unflushed.is_flushed(write) && !(of_all && self.place.is_none()) => {
+                        return Ok(true);
+                    }
                     None => {
                         let key = self.pass_flush(&task.ask);
                         self.unflushed.begin_flush(key);

@@ -96,6 +96,12 @@ impl Frame {
         self.word.fetch_and(!bit, Ordering::AcqRel);
     }
 
+    /// What the memory was lent to be filled with is there: the lane that has it gives it back, and lets readers pin the frame.
+    pub(super) fn open_filled(&self) {
+        // Only the lane changes these two bits now, so this sets the one and clears the other.
+        self.word.fetch_add(READY - FILLING, Ordering::Release);
+    }
+
     /// Pins the frame for the store, ready or not: it is not changed until [`unpin`](Frame::unpin).
     pub(super) fn hold(&self) {
         self.word.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
-/// So many entries are not left for others.
+/// With this many entries, the thread that leaves one takes the lock itself.
 const MANY: usize = 16;
 
 pub(super) struct Inbox<T> {

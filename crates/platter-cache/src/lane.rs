@@ -217,7 +217,7 @@ impl LaneTasks for Tasks {
         !self.fresh && end_read(&mut self.tasks, base)
     }
 
-    /// Copies without the lock: the data of writes, pages that move, and the pieces that reads have taken.
+    /// Copies without the lock: the data of writes, answers to commands, pages that move, and the pieces that reads have taken.
     fn after_turn(&mut self, base: &LaneBase<Shared>) {
         let frames = &base.host.frames;
         // First, because others wait for it.
@@ -297,6 +297,9 @@ impl LaneTasks for Tasks {
         }
         // Only after a panic of a program's own code between a turn and its copies.
         self.copy(base);
+        for task in &mut self.tasks {
+            task.pieces.drain(..).for_each(|piece| base.host.frames.release_copied(piece.held));
+        }
         let Ok(mut engine) = base.host.engine() else { return };
         engine.enter();
         engine.moved(now, &mut self.moves);

@@ -433,7 +433,7 @@ impl PageTable {
         self.info_mut(frame).seq = seq;
     }
 
-    /// Whether dirty blocks of an epoch may become those of a newer version: what that has written is of no later epoch.
+    /// Whether dirty blocks of an epoch may become those of a newer version: if that has data of its own, of the same epoch only.
     fn may_inherit(&self, newer: u32, epoch: u16) -> bool {
         let info = self.info(newer);
         // No barrier begins before data that is being copied is there.

@@ -6,7 +6,7 @@ use super::engine::Engine;
 use super::fill::{Fill, View};
 use super::frames::FRAME;
 use super::ios::{Failure, IoKey, IoKind};
-use super::late::{Late, LateRead, LateWrite};
+use super::late::{Late, LateRead, LateWrite, Lates};
 use super::pages::{AHEAD, FILLING, HELD, MARKED};
 use super::plan::Question;
 use super::policy::Manners;
@@ -160,7 +160,7 @@ impl Engine {
             if !every {
                 self.prepare_early_end(task, page, key);
             }
-            return Ok(Some(self.park(task, key)));
+            return Ok(Some(self.park_briefly(task, key)));
         }
         if needed & !info.valid != 0 {
             self.count_miss(task);
@@ -280,9 +280,13 @@ impl Engine {
     /// Processes what has ended early: all writes, of which each lane leaves one at most, because a flush must not miss them, and as
     /// many reads as one turn allows.
     pub(super) fn take_lates(&mut self) {
-        let mut taken = std::mem::take(&mut self.lates.taken);
-        let (before, inbox) = (taken.len(), &self.lates.inbox);
-        inbox.take(&mut taken);
+        let Lates { inbox, taken, .. } = &mut self.lates;
+        let before = taken.len();
+        inbox.take(taken);
+        if taken.is_empty() {
+            return;
+        }
+        let mut taken = std::mem::take(taken);
         if !defect::is_on(Defect::CacheMissesEndedWrites) {
             self.end_writes(&mut taken, before);
         }

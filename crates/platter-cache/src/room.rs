@@ -64,8 +64,11 @@ impl Engine {
 
     /// Empties frames that the cache is not to use any more, and frees those that it is to use again.
     pub(super) fn resize(&mut self, now: Time) {
+        if self.is_spent() {
+            return;
+        }
         // The rest is for the bios of the lane.
-        let work = (SPENT / 2).saturating_sub(self.work);
+        let work = (SPENT / 2).saturating_sub(self.work).max(SPENT / 8);
         let (before, handles) = (self.pages.surplus(), &mut self.handles);
         let mut moved = Vec::new();
         self.work += self.pages.resize(now, work, &mut |evicted| note(handles, evicted), &mut moved);

@@ -5,7 +5,7 @@ use super::engine::{Ask, Engine};
 use super::frames::Held;
 use super::holds::HoldId;
 use super::inflow::Inflow;
-use super::ios::IoKey;
+use super::ios::{IoKey, IoKind};
 use super::late::Early;
 use super::plan::Plan;
 use super::writers::WriterId;
@@ -13,6 +13,10 @@ use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
+
+/// Turns in which a task tries again before it waits for a copy: most copies take less time than to sleep and to be woken. If the
+/// thread that copies does not run, that many turns are lost.
+const TRIES: u32 = 8;
 
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +165,8 @@ pub(super) struct Task {
     pub(super) turn: Option<u64>,
     /// How often it searched for a frame while nothing was in flight.
     pub(super) looks: u32,
+    /// How often it has tried again without waiting for a copy to end.
+    pub(super) tries: u32,
     pub(super) deadline: Option<Time>,
     // Reads only.
     pub(super) call: Call,
@@ -242,6 +248,7 @@ impl Task {
             ask,
             turn: None,
             looks: 0,
+            tries: 0,
             deadline,
             call,
             begun: false,
@@ -410,6 +417,16 @@ impl Engine {
         self.wait_for(task.ask.lane, key);
         task.wait = Wait::Io(key);
         Ok(false)
+    }
+
+    /// Lets the task continue when an I/O ends; when that is a copy, it first tries again in some turns.
+    pub(super) fn park_briefly(&mut self, task: &mut Task, key: IoKey) -> Step {
+        if task.tries < TRIES && matches!(self.ios.get(key).state.kind, IoKind::Copy | IoKind::Move) {
+            task.tries += 1;
+            return self.park_for_turn(task);
+        }
+        task.tries = 0;
+        self.park(task, key)
     }
 
     /// Lets the task continue in its lane's next turn.

@@ -23,7 +23,7 @@ impl Default for DiskWrites {
     }
 }
 
-/// The part of a shard.
+/// What one shard knows of them.
 pub(super) struct Unflushed {
     disk: Arc<DiskWrites>,
     /// The number of its last write.

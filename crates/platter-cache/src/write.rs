@@ -72,7 +72,7 @@ impl Engine {
             }
             Some(Obstacle::Range(ticket)) => return Some(self.park_for_range(task, ticket)),
             Some(Obstacle::Crowd) => return Some(self.throttle(now, task)),
-            Some(Obstacle::Io(key)) => return Some(self.park(task, key)),
+            Some(Obstacle::Io(key)) => return Some(self.park_briefly(task, key)),
             None => {}
         }
         let offset = (task.at % PAGE) as usize;
@@ -93,6 +93,7 @@ impl Engine {
         };
         self.plan_copy(now, task, writable, (offset, len));
         task.at += len as u64;
+        task.tries = 0;
         self.progress = true;
         self.work += CHOOSE;
         None
@@ -198,7 +199,11 @@ impl Engine {
         let frames = std::mem::take(&mut self.ios.get(key).state.frames);
         for &frame in &frames {
             let pages = &mut self.pages;
-            pages.store.give_back(frame, Loan::Fill);
+            // Else the lane has opened the frame already.
+            let opens = pages.store.is_filling(frame);
+            if opens {
+                pages.store.give_back(frame, Loan::Fill);
+            }
             pages.reserved.ended(pages.store.page(frame));
             pages.dirty.pending -= u32::from(pages.info(frame).is(PENDING));
             let info = pages.info_mut(frame);
@@ -209,7 +214,9 @@ impl Engine {
                 0 => pages.usable(frame),
                 blocks => _ = pages.wrote(frame, blocks, now, writer.unwrap_or_default()),
             }
-            pages.expose(frame);
+            if opens {
+                pages.expose(frame);
+            }
         }
         self.work += frames.len() as u32;
         let io = self.ios.get(key);

@@ -33,7 +33,7 @@ impl Engine {
     /// Does a piece of the background work: jobs, and writing back pages that have been dirty for too long,
     /// or any pages while too many are dirty.
     ///
-    /// `moved`: the turn has ended moves. Then it plans none, so that a lane does not turn until the cache has its new size.
+    /// `moved`: the turn has ended moves. Then it plans none, so that a lane does not go on with turns until the cache has its new size.
     pub(super) fn run_background(&mut self, now: Time, moved: bool) {
         self.run_jobs();
         if !moved {

@@ -30,10 +30,10 @@ impl Flags {
     /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails if
     /// [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
     pub const ATOMIC: Flags = Flags(1 << 10);
-    /// Of a flush: a cache writes its dirty data to its disk and does not flush the disk. For layers over several caches of one
-    /// disk, which flush it afterwards; alone, it makes nothing durable. What is no cache flushes as always.
+    /// Of a flush: a cache writes its dirty data to its disk and does not flush the disk. For the shards of one cache, whose disk
+    /// is flushed afterwards; alone, it makes nothing durable. What is no cache flushes as always.
     pub const DATA_ONLY: Flags = Flags(1 << 14);
-    /// Of a flush: a cache flushes its disk, for all caches of it, and writes none of its dirty data.
+    /// Of a flush: a cache flushes its disk, for all shards of that cache, and writes none of its dirty data.
     pub const DISK_ONLY: Flags = Flags(1 << 15);
 
     /// Barriers: bios that others must not pass.
@@ -89,7 +89,7 @@ impl BitOr for Flags {
 
 impl fmt::Debug for Flags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [&str; 14] = [
+        const NAMES: [&str; 16] = [
             "sync",
             "fua",
             "preflush",
@@ -104,6 +104,8 @@ impl fmt::Debug for Flags {
             "last",
             "tagged",
             "before-tag",
+            "data-only",
+            "disk-only",
         ];
         let mut set = f.debug_set();
         for (bit, name) in NAMES.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Copying between bios and frames, and from one frame to another, without the lock.
 
-use super::{FILLING, FRAME, Frames, Held};
+use super::{FRAME, Frames, Held};
 use crate::blocks::runs;
 use platter_block::bio::Bio;
 use std::sync::atomic::Ordering;
@@ -52,8 +52,7 @@ impl Frames {
         let state = &self.frames[frame as usize];
         assert!(state.is_lent_to_fill(), "a frame was to be read that no device has filled");
         self.copy_to(frame, offset, bio, len);
-        state.give_back(FILLING);
-        state.open();
+        state.open_filled();
     }
 
     /// Copies what a new version keeps into its frame, which the store has lent for this, and releases the frame of the version
@@ -78,11 +77,11 @@ impl Frames {
     pub(in super::super) fn open_copied(&self, frame: u32) {
         let state = &self.frames[frame as usize];
         assert!(state.is_lent_to_fill(), "a frame was to be read into which nothing was copied");
-        state.give_back(FILLING);
-        state.open();
+        state.open_filled();
     }
 
-    fn release_copied(&self, held: Held) {
+    /// Releases a frame that was held for copying.
+    pub(in super::super) fn release_copied(&self, held: Held) {
         self.unpin(held.0);
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }

@@ -233,9 +233,11 @@ impl PageTable {
 
     /// Frees frames whose pages have been copied to others.
     pub(in super::super) fn vacate(&mut self, frames: impl Iterator<Item = u32>) {
-        frames.for_each(|frame| self.release(frame));
-        // They are not busy any more.
-        self.sizing.not_before = Time(0);
+        for frame in frames {
+            self.release(frame);
+            // It is not busy any more.
+            self.sizing.not_before = Time(0);
+        }
     }
 
     /// Frames whose memory the caller has to give back to the system without the lock, if there are any and no other lane is at

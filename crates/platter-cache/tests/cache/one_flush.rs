@@ -5,11 +5,13 @@ use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::hint::Hint;
 use platter_block::limits::Limits;
 use platter_block::time::Time;
 use platter_cache::Settings;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_disk::sync_io::IoOptions;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +23,7 @@ const EIO: i64 = -5;
 struct Log {
     ops: Arc<Mutex<Vec<Op>>>,
     flushes_fail: Arc<AtomicBool>,
+    writes_fail: Arc<AtomicBool>,
 }
 
 impl Log {
@@ -39,7 +42,11 @@ struct Logged {
 impl Driver for Logged {
     fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
         self.log.ops.lock().unwrap().push(request.op);
-        let fails = request.op == Op::Flush && self.log.flushes_fail.load(Ordering::SeqCst);
+        let fails = match request.op {
+            Op::Flush => self.log.flushes_fail.load(Ordering::SeqCst),
+            Op::Write => self.log.writes_fail.load(Ordering::SeqCst),
+            _ => false,
+        };
         let result = if fails { EIO } else { request.len as i64 };
         self.queued.push(Completion { tag: request.tag, result });
         true
@@ -70,6 +77,11 @@ fn cached() -> (Log, Device) {
     device.flush().unwrap();
     log.take();
     (log, device)
+}
+
+fn dirty(device: &Device) -> u64 {
+    let facts = device.facts();
+    facts.iter().find(|(key, _)| *key == "dirty pages").unwrap().1.parse().unwrap()
 }
 
 /// Whether these are some writes and then one flush.
@@ -110,6 +122,42 @@ fn a_flush_that_failed_covers_nothing() {
     log.take();
     device.flush().unwrap();
     assert!(log.take().contains(&Op::Flush), "the data has been written and not been flushed");
+}
+
+/// A shard that could not write fails the flush, which does not reach the disk, and the handle gets the error once.
+#[test]
+fn a_write_that_failed_in_a_shard_fails_the_flush_once() {
+    let (log, device) = cached();
+    device.write_at(&[1; 16 * 4096], 0).unwrap();
+    log.writes_fail.store(true, Ordering::SeqCst);
+    device.flush().unwrap_err();
+    assert!(!log.take().contains(&Op::Flush));
+    log.writes_fail.store(false, Ordering::SeqCst);
+    device.flush().unwrap();
+    let ops = log.take();
+    assert!(is_flushed_once(&ops, 4), "{ops:?}");
+}
+
+/// What a write with FUA flushes covers what other shards have written before.
+#[test]
+fn a_flush_of_one_shard_covers_what_others_have_written() {
+    let (log, device) = cached();
+    device.write_at(&[1; 4 * 4096], 0).unwrap();
+    device.flush().unwrap();
+    log.take();
+    device.write_at(&[2; 4 * 4096], 0).unwrap();
+    device.handle().advise(Hint::DontNeed, 0, 4 * PAGE).unwrap();
+    let mut channel = device.channel(1).unwrap();
+    let is_written = || {
+        channel.poll(&mut Vec::new());
+        dirty(&device) == 0
+    };
+    assert!(rig::until(is_written), "the pages are written back");
+    assert!(!log.take().contains(&Op::Flush));
+    device.write_at_with(&[3; 4096], 4 * PAGE, IoOptions::flags(Flags::FUA)).unwrap();
+    assert_eq!(log.take(), [Op::Write, Op::Flush]);
+    device.flush().unwrap();
+    assert_eq!(log.take(), []);
 }
 
 /// Bios that ask for a flush first, and barriers.

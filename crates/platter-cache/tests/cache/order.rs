@@ -114,7 +114,7 @@ fn what_is_copied_while_a_write_fails_stays_behind_the_barrier() {
     }
     assert!(done.iter().any(|bio| bio.status().is_err()), "the flush fails");
     failing.is_on.store(false, Ordering::SeqCst);
-    while device.flush().is_err() {}
+    assert!((0..10).any(|_| device.flush().is_ok()));
     let written = failing.written.lock().unwrap().clone();
     let last = written.iter().rposition(|&pos| pos == page).unwrap();
     assert!(written[..last].contains(&page) && written[..last].contains(&other), "{written:?}");

@@ -146,8 +146,7 @@ fn a_frame_that_its_lane_opens_is_read_with_its_data() {
             thread::spawn(move || {
                 // SAFETY: see `Sync`.
                 page.memory.with_mut(|memory| unsafe { *memory = 2 });
-                page.frame.give_back(FILLING);
-                page.frame.open();
+                page.frame.open_filled();
                 told.put(());
             })
         };

@@ -116,7 +116,7 @@ impl Parts {
         for member in 0..members {
             let mut part = make(slot, spare, Op::Flush, pos);
             part.rewind(pos, len);
-            part.remove_flags(Flags::FUA);
+            part.remove_flags(Flags::FUA | Flags::DATA_ONLY | Flags::DISK_ONLY);
             staged.push((member, part));
         }
         slot.pending = members;

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-fn soak(place: &Path, drivers: &[FileDriver], rounds: u64) -> RealReport {
+fn soak(place: &Path, drivers: &[FileDriver], seed: u64, rounds: u64) -> RealReport {
     let (place, drivers, without) = (place.to_owned(), drivers.to_vec(), Features::default());
-    let options = RealOptions { place, drivers, seed: 1, rounds, time: None, threads: 3, ios: 50, without };
+    let options = RealOptions { place, drivers, seed, rounds, time: None, threads: 3, ios: 50, without };
     let report = run(&options, &AtomicBool::new(false), &mut |_| {}).unwrap();
     report.skipped.iter().for_each(|why| eprintln!("skipped: {why}"));
     report
@@ -24,11 +24,19 @@ fn soak(place: &Path, drivers: &[FileDriver], rounds: u64) -> RealReport {
 #[test]
 fn real_drivers_keep_their_promises_under_a_script() {
     let dir = tempfile::tempdir().unwrap();
-    let report = soak(dir.path(), &FileDriver::ALL, 3);
-    assert_eq!(report.found, None);
-    assert!(report.rounds >= 3 && report.ios > 100, "{report:?}");
-    for (name, count) in report.rows() {
-        assert!(count > 0 || name == "transient errors" || name == "errors", "never came across {name}");
+    // What comes about depends on how threads are run, too.
+    let (mut missing, mut seeds) = (vec!["all"], 1..=6);
+    while !missing.is_empty() {
+        let seed = seeds.next().unwrap_or_else(|| panic!("never came across {missing:?}"));
+        let report = soak(dir.path(), &FileDriver::ALL, seed, 3);
+        assert_eq!(report.found, None);
+        assert!(report.rounds >= 3 && report.ios > 100, "{report:?}");
+        let seen = |name: &str| report.rows().iter().any(|&(row, count)| row == name && count > 0);
+        if missing == ["all"] {
+            missing = report.rows().iter().map(|&(name, _)| name).collect();
+            missing.retain(|&name| name != "transient errors" && name != "errors");
+        }
+        missing.retain(|name| !seen(name));
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
 }
@@ -53,7 +61,7 @@ fn a_block_device_keeps_its_promises_under_a_script() {
         return;
     };
     let device = LoopDevice(String::from_utf8(made.stdout).unwrap().trim().to_owned());
-    let report = soak(Path::new(&device.0), &FileDriver::ALL, 1);
+    let report = soak(Path::new(&device.0), &FileDriver::ALL, 1, 1);
     assert_eq!(report.found, None);
     assert!(report.ios > 50, "{report:?}");
 }
