@@ -149,10 +149,10 @@ fn verdicts_of_sysbench2004() {
         4,
         &[
             "2.4.25",
+            "2.6.5-as",
             "2.6.5-deadline",
             "2.6.6-deadline",
             "piggin-2.4.24",
-            "piggin-2.6.6",
             "2g-2.4.27",
             "2g-2.6.7",
             "4g-2.4.27",
