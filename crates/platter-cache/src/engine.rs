@@ -81,7 +81,7 @@ pub(super) struct Totals {
 
 pub(super) struct Engine {
     // Dropped first, when no other share is left: this waits for the I/O that its driver has.
-    port: Arc<Port>,
+    pub(super) port: Arc<Port>,
     pub(super) pages: PageTable,
     pub(super) ios: Ios,
     pub(super) handles: Handles,

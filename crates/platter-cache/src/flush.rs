@@ -15,6 +15,7 @@ use platter_block::command::Reach;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_stack::barrier_gate::BARRIER;
+use platter_stack::kit::port::Order;
 use std::ops::Range;
 
 /// Most drops that are recorded.
@@ -44,6 +45,11 @@ impl Engine {
             task.flushing.written = true;
         }
         let disk = !task.bio.flags().contains(Flags::DATA_ONLY);
+        if !disk && !self.unflushed.is_flushed(self.unflushed.to_cover(false)) {
+            // The disk gives up the doubt of a write that has no memory of the cache, as of zeroes, when its lane is run; the
+            // flush of the disk comes on another one.
+            self.port.order([Order::Unplug]);
+        }
         if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), disk)? {
             return Ok(false);
         }

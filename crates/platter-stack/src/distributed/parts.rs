@@ -250,7 +250,10 @@ impl Parts {
     /// What to do when no part of bio `at` is in flight.
     pub(super) fn turn(&mut self, at: u32) -> Turn {
         let slot = &mut self.slots[at as usize];
-        if std::mem::take(&mut slot.disk_follows) && slot.failed.is_none() {
+        // Also if a member could not write: as in a cache without shards, what its disk has to tell is told by the same flush.
+        let is_given_up = |fault: Fault| matches!(fault.kind, Kind::Cancelled | Kind::TimedOut);
+        if std::mem::take(&mut slot.disk_follows) && !slot.failed.is_some_and(|(fault, _)| is_given_up(fault))
+        {
             self.flushes(at, 1, None);
             self.staged.iter_mut().for_each(|(_, part)| part.add_flags(Flags::DISK_ONLY));
             return Turn::Disk(at);
