@@ -28,9 +28,12 @@ fn is_of_disk(task: &Task) -> bool {
 
 /// The range whose data a task makes durable; `None`: all. Of a flush of the disk alone, no data.
 fn flushed_range(task: &Task) -> Option<Range<u64>> {
+    // All that was written before it, whatever its range.
+    let of_all =
+        task.bio.op() == Op::Flush && task.bio.flags().intersects(Flags::PREFLUSH | Flags::HARD_BARRIER);
     match is_of_disk(task) {
         true => Some(0..0),
-        false => (task.size > 0).then(|| task.start..task.start.saturating_add(task.size)),
+        false => (task.size > 0 && !of_all).then(|| task.start..task.start.saturating_add(task.size)),
     }
 }
 

@@ -235,8 +235,9 @@ impl<M: Map> DistributedLane<M> {
         let hardened = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
         let hard = hardened || flags.contains(Flags::HARD_BARRIER);
         let flushes = is_flush || hard || flags.contains(Flags::PREFLUSH);
-        // A barrier is about all that was written before it.
-        let range = (is_flush && self.has_one_disk && !barrier).then(|| (bio.pos(), bio.len()));
+        // A barrier and a preflush are about all that was written before.
+        let of_all = barrier || flags.contains(Flags::PREFLUSH);
+        let range = (is_flush && self.has_one_disk && !of_all).then(|| (bio.pos(), bio.len()));
         let at = self.parts.insert(bio, (barrier, hard), flushes && !is_flush);
         if flushes {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
