@@ -303,9 +303,9 @@ impl Dirty {
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }
 
-    /// Whether so many dirty pages are more than may be without hurry, apart from those being written.
-    fn is_over_background(&self, count: u32) -> bool {
-        count.saturating_sub(self.writing) > self.rules.background
+    /// Whether `dirty` pages exceed the background limit. Pages that are being written do not count.
+    fn is_over_background(&self, dirty: u32) -> bool {
+        dirty.saturating_sub(self.writing) > self.rules.background
     }
 
     /// Whether write-back begins when data has been copied that is being copied now.

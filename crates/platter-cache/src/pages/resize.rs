@@ -1,8 +1,9 @@
 //! Changing the number of frames that the cache uses, while it is open.
 //!
 //! The first frames are used. When there are to be fewer, those behind the new end are emptied from the last one on: their
-//! pages move to frames before it, whose pages replacement would evict next. A lane copies them without the lock. A frame leaves the table when all behind it
-//! have left, and its memory is given back to the system without the lock. Until that is done the frame is not used again.
+//! pages move to frames before it, whose pages replacement would evict next. A lane copies them without the lock. A frame
+//! leaves the table when all behind it have left, and its memory is given back to the system without the lock. Until that is
+//! done the frame is not used again.
 
 use super::free::PINNED_LOOKS;
 use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, Kept, Moved, NONE, PageTable, WRITING};
