@@ -177,7 +177,9 @@ impl LaneTasks for Tasks {
     fn turn(&mut self, now: Time, base: &mut LaneBase<Shared>, engine: &mut Engine) -> bool {
         let called = base.is_called();
         for task in self.tasks.iter_mut().filter(|task| task.inflow.is_copied()) {
-            task.inflow.key.into_iter().for_each(|key| engine.copied(now, key, task.writer));
+            if let Some(key) = task.inflow.key {
+                engine.copied(now, key, task.writer);
+            }
             task.inflow.reset();
         }
         let moved = self.moves.is_copied;
@@ -304,7 +306,9 @@ impl LaneTasks for Tasks {
         engine.enter();
         engine.moved(now, &mut self.moves);
         for task in &mut self.tasks {
-            task.inflow.key.take().into_iter().for_each(|key| engine.copied(now, key, task.writer));
+            if let Some(key) = task.inflow.key.take() {
+                engine.copied(now, key, task.writer);
+            }
             if !task.over {
                 engine.finish(task);
             }

@@ -3,6 +3,7 @@
 use super::{FRAME, Frames, Held};
 use crate::blocks::runs;
 use platter_block::bio::Bio;
+use platter_block::segment::Segment;
 use std::sync::atomic::Ordering;
 
 /// What a new version of a page keeps of the one before.
@@ -25,23 +26,16 @@ impl Frames {
     pub(in super::super) fn copy_in(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
         assert!(offset + len <= FRAME, "a page has {FRAME} bytes");
         assert!(self.frames[frame as usize].is_lent_to_fill(), "a frame in use was to be changed");
-        let mut at = offset;
-        for segment in bio.segments() {
-            let piece = segment.slice(0, (offset + len - at) as u32);
+        each_piece(bio, len, |piece, at| {
             // SAFETY: nothing else accesses the frame's memory: it was closed, not pinned and with no device when the
             // store lent it for this copy, and while it is lent no other lane opens or lends it; tasks that hold it by then
             // only wait. The bio is with the cache between its submission and its completion, so its memory is valid for
             // reads, and it is not the cache's.
             unsafe {
-                let to = self.address(frame).add(at);
+                let to = self.address(frame).add(offset + at);
                 piece.copy_to(std::slice::from_raw_parts_mut(to, piece.len() as usize));
             }
-            at += piece.len() as usize;
-            if at == offset + len {
-                break;
-            }
-        }
-        bio.advance(len as u64);
+        });
     }
 
     /// Copies from a frame that an I/O has filled to the next `len` bytes of the reading bio of the same lane, and lets
@@ -88,21 +82,29 @@ impl Frames {
 
     /// Copies from a pinned frame to the next `len` bytes of a bio.
     pub(super) fn copy_to(&self, frame: u32, offset: usize, bio: &mut Bio, len: usize) {
-        let mut at = offset;
-        for segment in bio.segments() {
-            let piece = segment.slice(0, (offset + len - at) as u32);
+        each_piece(bio, len, |piece, at| {
             // SAFETY: the frame is pinned and no device fills it, so its memory does not change. The bio is
             // with the cache between its submission and its completion, or lent to it for the call, so its memory is valid for
             // writes; it is not the cache's, so the two do not overlap.
             unsafe {
-                let from = self.address(frame).add(at);
+                let from = self.address(frame).add(offset + at);
                 piece.copy_from(std::slice::from_raw_parts(from, piece.len() as usize));
             }
-            at += piece.len() as usize;
-            if at == offset + len {
-                break;
-            }
-        }
-        bio.advance(len as u64);
+        });
     }
+}
+
+/// Calls `each` with the pieces of the next `len` bytes of a bio, and the number of those bytes before each; then these bytes are
+/// done.
+fn each_piece(bio: &mut Bio, len: usize, mut each: impl FnMut(Segment, usize)) {
+    let mut at = 0;
+    for segment in bio.segments() {
+        let piece = segment.slice(0, (len - at) as u32);
+        each(piece, at);
+        at += piece.len() as usize;
+        if at == len {
+            break;
+        }
+    }
+    bio.advance(len as u64);
 }
