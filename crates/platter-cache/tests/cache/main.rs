@@ -15,6 +15,7 @@ mod futures;
 mod killed;
 mod life;
 mod limits;
+mod logged;
 mod misfortune;
 mod model;
 mod one_flush;

@@ -1,82 +1,38 @@
 //! A flush of a cache of several shards flushes their disk once, after all have written.
 
+use crate::logged::{self, Log};
 use crate::rig::{self, small};
-use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::hint::Hint;
-use platter_block::limits::Limits;
-use platter_block::time::Time;
 use platter_cache::Settings;
 use platter_disk::device::Device;
-use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
 const PAGE: u64 = 4096;
-const EIO: i64 = -5;
-
-/// What the disk gets, in order.
-#[derive(Clone, Default)]
-struct Log {
-    ops: Arc<Mutex<Vec<Op>>>,
-    flushes_fail: Arc<AtomicBool>,
-    writes_fail: Arc<AtomicBool>,
-}
-
-impl Log {
-    /// What came since the last call: writes and flushes.
-    fn take(&self) -> Vec<Op> {
-        let ops = std::mem::take(&mut *self.ops.lock().unwrap());
-        ops.into_iter().filter(|&op| op != Op::Read).collect()
-    }
-}
-
-struct Logged {
-    log: Log,
-    queued: Vec<Completion>,
-}
-
-impl Driver for Logged {
-    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
-        self.log.ops.lock().unwrap().push(request.op);
-        let fails = match request.op {
-            Op::Flush => self.log.flushes_fail.load(Ordering::SeqCst),
-            Op::Write => self.log.writes_fail.load(Ordering::SeqCst),
-            _ => false,
-        };
-        let result = if fails { EIO } else { request.len as i64 };
-        self.queued.push(Completion { tag: request.tag, result });
-        true
-    }
-
-    fn submit(&mut self, _now: Time) {}
-
-    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        done.append(&mut self.queued);
-    }
-}
 
 /// A cache of four shards with extents of four pages, over a disk with a volatile cache.
 fn cached() -> (Log, Device) {
-    let log = Log::default();
-    let driver = {
-        let log = log.clone();
-        move |_| Ok(Box::new(Logged { log: log.clone(), queued: Vec::new() }) as _)
-    };
-    let mut geometry = Geometry::new(64 << 20, Limits::unlimited(512));
-    geometry.features.write_cache = true;
-    let disk = FnDisk::new("logged", geometry, driver);
-    let below: Arc<dyn Backend> = Arc::new(DiskBackend::new(disk, DiskSettings::default(), None).unwrap());
+    let (log, below) = logged::disk(true);
     let settings =
         Settings { shards: 4, extent: 4 * PAGE, gather: 0, background: 100, dirty: 100, ..small(1024) };
     let device = rig::cached(below, &settings);
     // What may have been written before the cache was opened.
     device.flush().unwrap();
-    log.take();
+    got(&log);
     (log, device)
+}
+
+/// The writes and flushes that the disk has got since the last call.
+fn got(log: &Log) -> Vec<Op> {
+    log.take().into_iter().map(|(op, _)| op).collect()
+}
+
+/// Asserts that the disk has got some writes and then one flush since the last call.
+#[track_caller]
+fn assert_flushed_once(log: &Log, writes: usize) {
+    let ops = got(log);
+    assert!(is_flushed_once(&ops, writes), "{ops:?}");
 }
 
 fn dirty(device: &Device) -> u64 {
@@ -93,22 +49,20 @@ fn is_flushed_once(ops: &[Op], writes: usize) -> bool {
 fn shards_write_and_their_disk_is_flushed_once() {
     let (log, device) = cached();
     device.flush().unwrap();
-    assert_eq!(log.take(), [], "nothing was written");
+    assert_eq!(got(&log), [], "nothing was written");
     device.write_at(&[1; 8 * 4096], 0).unwrap();
     device.write_at(&[1; 8 * 4096], 8 * PAGE).unwrap();
     device.flush().unwrap();
-    let ops = log.take();
-    assert!(is_flushed_once(&ops, 4), "{ops:?}");
+    assert_flushed_once(&log, 4);
     // Pages of two shards, of which one is flushed: the flush of the disk covers nothing of the other.
     device.write_at(&[2; 8 * 4096], 0).unwrap();
     device.flush_range(0, PAGE).unwrap();
-    let ops = log.take();
-    assert!(is_flushed_once(&ops, 1), "{ops:?}");
+    assert_flushed_once(&log, 1);
     device.flush().unwrap();
-    let ops = log.take();
+    let ops = got(&log);
     assert!(ops.len() > 1 && is_flushed_once(&ops, ops.len() - 1), "{ops:?}");
     device.flush().unwrap();
-    assert_eq!(log.take(), []);
+    assert_eq!(got(&log), []);
 }
 
 #[test]
@@ -119,9 +73,9 @@ fn a_flush_that_failed_covers_nothing() {
     device.flush().unwrap_err();
     log.flushes_fail.store(false, Ordering::SeqCst);
     device.acknowledge_flush_failure();
-    log.take();
+    got(&log);
     device.flush().unwrap();
-    assert!(log.take().contains(&Op::Flush), "the data has been written and not been flushed");
+    assert!(got(&log).contains(&Op::Flush), "the data has been written and not been flushed");
 }
 
 /// A shard that could not write fails the flush, and the handle gets the error once.
@@ -131,11 +85,10 @@ fn a_write_that_failed_in_a_shard_fails_the_flush_once() {
     device.write_at(&[1; 16 * 4096], 0).unwrap();
     log.writes_fail.store(true, Ordering::SeqCst);
     device.flush().unwrap_err();
-    log.take();
+    got(&log);
     log.writes_fail.store(false, Ordering::SeqCst);
     device.flush().unwrap();
-    let ops = log.take();
-    assert!(is_flushed_once(&ops, 4), "{ops:?}");
+    assert_flushed_once(&log, 4);
 }
 
 /// What a write with FUA flushes covers what other shards have written before.
@@ -144,7 +97,7 @@ fn a_flush_of_one_shard_covers_what_others_have_written() {
     let (log, device) = cached();
     device.write_at(&[1; 4 * 4096], 0).unwrap();
     device.flush().unwrap();
-    log.take();
+    got(&log);
     device.write_at(&[2; 4 * 4096], 0).unwrap();
     device.handle().advise(Hint::DontNeed, 0, 4 * PAGE).unwrap();
     let mut channel = device.channel(1).unwrap();
@@ -153,11 +106,11 @@ fn a_flush_of_one_shard_covers_what_others_have_written() {
         dirty(&device) == 0
     };
     assert!(rig::until(is_written), "the pages are written back");
-    assert!(!log.take().contains(&Op::Flush));
+    assert!(!got(&log).contains(&Op::Flush));
     device.write_at_with(&[3; 4096], 4 * PAGE, IoOptions::flags(Flags::FUA)).unwrap();
-    assert_eq!(log.take(), [Op::Write, Op::Flush]);
+    assert_eq!(got(&log), [Op::Write, Op::Flush]);
     device.flush().unwrap();
-    assert_eq!(log.take(), []);
+    assert_eq!(got(&log), []);
 }
 
 /// Bios that ask for a flush first, and barriers.
@@ -173,7 +126,7 @@ fn a_preflush_and_a_barrier_flush_once_before_their_data() {
         let mut done = Vec::new();
         channel.wait(&mut done, None);
         assert_eq!(done[0].status(), Ok(()));
-        let ops = log.take();
+        let ops = got(&log);
         assert!(is_flushed_once(&ops[..5], 4), "{flags:?}: {ops:?}");
         // The data of a barrier is made durable, too.
         let after = if flags == Flags::PREFLUSH { &[][..] } else { &[Op::Write, Op::Flush] };

@@ -1,20 +1,17 @@
 //! Soft barriers: after a power cut no data from after a barrier is there unless all data from before it is.
 
 use crate::barriers::{SECTORS, check_barriers};
+use crate::logged;
 use crate::rig::{self, small};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Geometry, Started};
-use platter_block::limits::Limits;
-use platter_block::time::{Span, Time};
+use platter_block::time::Span;
 use platter_cache::Settings;
-use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::World;
 use platter_sim::ideal::Ideal;
 use platter_sim::power::Survivors;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 
 #[test]
 fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
@@ -56,54 +53,17 @@ fn zeroes_written_behind_a_soft_barrier_reach_the_disk_after_what_is_before_it()
     }
 }
 
-/// A disk whose writes can be made to fail, at once, and the positions of those that did not.
-#[derive(Clone, Default)]
-struct Failing {
-    is_on: Arc<AtomicBool>,
-    written: Arc<Mutex<Vec<u64>>>,
-}
-
-struct FailingDriver {
-    disk: Failing,
-    queued: Vec<Completion>,
-}
-
-impl Driver for FailingDriver {
-    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
-        let is_write = request.op == Op::Write;
-        let fails = is_write && self.disk.is_on.load(Ordering::SeqCst);
-        if is_write && !fails {
-            self.disk.written.lock().unwrap().push(request.pos);
-        }
-        let result = if fails { -5 } else { request.len as i64 };
-        self.queued.push(Completion { tag: request.tag, result });
-        true
-    }
-
-    fn submit(&mut self, _now: Time) {}
-
-    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        done.append(&mut self.queued);
-    }
-}
-
 /// A page from before a barrier is written again while its write-back fails: the new data does not take the place of the old
 /// data before the other pages from before the barrier.
 #[test]
 fn what_is_copied_while_a_write_fails_stays_behind_the_barrier() {
-    let failing = Failing::default();
-    let driver = {
-        let disk = failing.clone();
-        move |_| Ok(Box::new(FailingDriver { disk: disk.clone(), queued: Vec::new() }) as _)
-    };
-    let disk = FnDisk::new("failing", Geometry::new(1 << 20, Limits::unlimited(512)), driver);
-    let below = Arc::new(DiskBackend::new(disk, DiskSettings::default(), None).unwrap());
+    let (log, below) = logged::disk(false);
     let device = rig::cached(below, &Settings { background: 90, dirty: 95, ..small(64) });
     let (page, other) = (0, 65536);
     device.write_at(&[1; 4096], page).unwrap();
     device.write_at(&[1; 4096], other).unwrap();
     device.write_at_with(&[1; 4096], 131_072, IoOptions::flags(Flags::SOFT_BARRIER)).unwrap();
-    failing.is_on.store(true, Ordering::SeqCst);
+    log.writes_fail.store(true, Ordering::SeqCst);
     // The flush starts the write-back in the turn that chooses the frame of the write.
     let mut channel = device.channel(2).unwrap();
     assert!(channel.submit(Bio::flush()).is_ok());
@@ -113,9 +73,11 @@ fn what_is_copied_while_a_write_fails_stays_behind_the_barrier() {
         channel.wait(&mut done, None);
     }
     assert!(done.iter().any(|bio| bio.status().is_err()), "the flush fails");
-    failing.is_on.store(false, Ordering::SeqCst);
+    log.writes_fail.store(false, Ordering::SeqCst);
+    log.take();
     assert!((0..10).any(|_| device.flush().is_ok()));
-    let written = failing.written.lock().unwrap().clone();
+    let written: Vec<u64> =
+        log.take().into_iter().filter(|&(op, _)| op == Op::Write).map(|(_, pos)| pos).collect();
     let last = written.iter().rposition(|&pos| pos == page).unwrap();
     assert!(written[..last].contains(&page) && written[..last].contains(&other), "{written:?}");
 }
