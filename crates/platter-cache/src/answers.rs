@@ -14,6 +14,14 @@ pub(super) struct Answer {
     pub(super) done: u64,
 }
 
+/// The data of a command with its task.
+pub(super) enum Exchange {
+    /// A copy for the device.
+    ToSend(Vec<u8>),
+    /// What the device has answered.
+    Came(Answer),
+}
+
 /// Answers that their tasks have not taken yet.
 #[derive(Default)]
 pub(super) struct Answers {

@@ -1,7 +1,7 @@
 //! Flushes: write back the pages of the device or of a range that were dirty when the flush was submitted. And what goes past
 //! the cache: operations on ranges, and commands.
 
-use super::answers;
+use super::answers::{self, Exchange};
 use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
@@ -303,7 +303,7 @@ impl Engine {
         task.ticket = 0;
         result?;
         // The lane copies its data.
-        task.answer = Some(answer);
+        task.exchange = Some(Box::new(Exchange::Came(answer)));
         Ok(true)
     }
 
@@ -328,10 +328,13 @@ impl Engine {
         let (first, last) = command.reach().range();
         let range = if ignores { 0..1 } else { first.min(end)..last.min(end) };
         let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
-        let mut sent = Some((command, std::mem::take(&mut task.data)));
+        let Some(Exchange::ToSend(data)) = task.exchange.take().map(|exchange| *exchange) else {
+            return refused;
+        };
+        let mut sent = Some((command, data));
         let begun = self.begin_pass(task.ask.lane, task.bio.op(), range, ask, &mut sent);
         // It still has its data if it has to wait.
-        task.data = sent.map(|(_, data)| data).unwrap_or_default();
+        task.exchange = sent.map(|(_, data)| Box::new(Exchange::ToSend(data)));
         match begun {
             Ok(ticket) => {
                 task.ticket = ticket;

@@ -1,6 +1,7 @@
 //! The bios of one lane of a cache.
 
 use super::Shared;
+use super::answers::Exchange;
 use super::engine::{Engine, PeerRead};
 use super::frames::FRAME;
 use super::ios::Ios;
@@ -92,10 +93,11 @@ impl Tasks {
         for task in &mut self.tasks {
             copied |= task.inflow.copy(frames, &mut task.bio);
             self.released |= task.inflow.take_released();
-            if let Some(answer) = task.answer.take() {
+            if let Some(Exchange::Came(answer)) = task.exchange.as_deref() {
                 let done = (answer.done as usize).min(answer.data.len());
                 memory::fill(&mut task.bio, &answer.data[..done]);
                 task.bio.answered(answer.done, Ok(()));
+                task.exchange = None;
             }
         }
         let moved = self.moves.copy(frames);
@@ -149,7 +151,7 @@ impl LaneTasks for Tasks {
             self.ask_early(shared, &mut task);
         }
         if task.bio.op() == Op::Command {
-            task.data = memory::copy_of(&task.bio);
+            task.exchange = Some(Box::new(Exchange::ToSend(memory::copy_of(&task.bio))));
         }
         self.deadline = Time::earliest(self.deadline, task.deadline);
         self.tasks.push(task);

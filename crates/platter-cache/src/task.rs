@@ -1,6 +1,6 @@
 //! A bio in a cache: its remaining work, and what it waits for.
 
-use super::answers::Answer;
+use super::answers::Exchange;
 use super::engine::{Ask, Engine};
 use super::frames::Held;
 use super::holds::HoldId;
@@ -187,9 +187,8 @@ pub(super) struct Task {
     /// What it has asked the policy, unless that is called under the lock.
     pub(super) plan: Plan,
     pub(super) writer: Option<WriterId>,
-    // Commands only: a copy of the data for the device, and what the device has answered.
-    pub(super) data: Vec<u8>,
-    pub(super) answer: Option<Answer>,
+    /// Commands only. Boxed, because others are many.
+    pub(super) exchange: Option<Box<Exchange>>,
     // Flushes only.
     pub(super) flushing: Flushing,
     pub(super) start: u64,
@@ -262,8 +261,7 @@ impl Task {
             inflow: spare.inflow,
             plan: spare.plan,
             writer: None,
-            data: Vec::new(),
-            answer: None,
+            exchange: None,
             flushing,
             start,
             size,
