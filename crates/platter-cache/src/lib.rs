@@ -24,6 +24,7 @@ mod answers;
 mod blocks;
 mod device;
 mod dirty;
+mod disk_writes;
 mod engine;
 mod extents;
 mod fill;

@@ -6,8 +6,8 @@
 //! shard may want pages of others. These are noted as [reads of peers](super::engine::PeerRead), and asked for when the lock is
 //! released. So no thread has the locks of two shards at a time.
 
+use super::disk_writes::DiskWrites;
 use super::frames::Frames;
-use super::unflushed::DiskWrites;
 use crate::readahead::PAGE;
 use platter_block::backend::Fact;
 use platter_block::limits::{LimitSource, Limits};

@@ -1,29 +1,10 @@
 //! What the disk below may have in its volatile cache: writes that no flush has covered yet.
-//!
-//! Writes are numbered, for all shards of a cache together, since they have one disk: a flush that one of them begins covers
-//! what the others have written before.
 
+use super::disk_writes::DiskWrites;
 use super::ios::IoKey;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The writes to a disk and the flushes of it, of all shards.
-#[derive(Debug)]
-pub(super) struct DiskWrites {
-    /// The number of the last write that has completed.
-    written: AtomicU64,
-    /// The last write that a flush covers.
-    flushed: AtomicU64,
-}
-
-impl Default for DiskWrites {
-    /// Before the cache was opened there may have been a write, which counts as the first.
-    fn default() -> DiskWrites {
-        DiskWrites { written: AtomicU64::new(1), flushed: AtomicU64::new(0) }
-    }
-}
-
-/// What one shard knows of them.
+/// What one shard knows of the writes to the disk and of flushes.
 pub(super) struct Unflushed {
     disk: Arc<DiskWrites>,
     /// The number of its last write.
@@ -39,17 +20,17 @@ impl Unflushed {
 
     /// A write of the shard has completed, successfully or not.
     pub(super) fn wrote(&mut self) {
-        self.last = self.disk.written.fetch_add(1, Ordering::AcqRel) + 1;
+        self.last = self.disk.wrote();
     }
 
     /// The write that a flush has to cover: the last one of the shard, or of all.
     pub(super) fn to_cover(&self, of_all: bool) -> u64 {
-        if of_all { self.disk.written.load(Ordering::Acquire) } else { self.last }
+        if of_all { self.disk.last() } else { self.last }
     }
 
     /// Whether flushes that have succeeded cover a write.
     pub(super) fn is_flushed(&self, write: u64) -> bool {
-        self.disk.flushed.load(Ordering::Acquire) >= write
+        self.disk.is_flushed(write)
     }
 
     /// A flush of this shard in flight that covers a write.
@@ -67,7 +48,7 @@ impl Unflushed {
         let Some(at) = self.flushes.iter().position(|&(flush, _)| flush == key) else { return false };
         let (_, covers) = self.flushes.swap_remove(at);
         if well {
-            self.disk.flushed.fetch_max(covers, Ordering::AcqRel);
+            self.disk.flushed(covers);
         }
         true
     }

@@ -20,10 +20,22 @@ fn write(order: Ordering, write: impl FnOnce() -> u64) -> u64 {
     result
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct AtomicU64(model::AtomicU64);
 
 impl AtomicU64 {
+    pub(crate) fn new(value: u64) -> AtomicU64 {
+        AtomicU64(model::AtomicU64::new(value))
+    }
+
+    pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        write(order, || self.0.fetch_add(value, order))
+    }
+
+    pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        write(order, || self.0.fetch_max(value, order))
+    }
+
     pub(crate) fn load(&self, order: Ordering) -> u64 {
         self.0.load(order)
     }
