@@ -16,7 +16,8 @@ pub const MAX_CLIENTS: usize = 1024;
 /// Longest name in a message, in characters.
 const MOST_SHOWN: usize = 60;
 
-/// Devices, and the exports that serve them.
+/// Devices, and the exports that serve them. One that is dropped stops without waiting: its devices are closed when the last of
+/// its connections has ended. [`stop`](Server::stop) waits for that.
 pub struct Server {
     devices: Arc<Devices>,
     clients: Arc<Clients>,

@@ -2,21 +2,27 @@
 
 use crate::logged::{self, Log};
 use crate::rig::{self, small};
+use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::Kind;
 use platter_block::hint::Hint;
-use platter_cache::Settings;
+use platter_block::time::Time;
+use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
 use std::sync::atomic::Ordering;
 
 const PAGE: u64 = 4096;
 
-/// A cache of four shards with extents of four pages, over a disk with a volatile cache.
+/// Those of a cache of four shards with extents of four pages.
+fn settings() -> Settings {
+    Settings { shards: 4, extent: 4 * PAGE, gather: 0, background: 100, dirty: 100, ..small(1024) }
+}
+
+/// Such a cache over a disk with a volatile cache.
 fn cached() -> (Log, Device) {
     let (log, below) = logged::disk(true);
-    let settings =
-        Settings { shards: 4, extent: 4 * PAGE, gather: 0, background: 100, dirty: 100, ..small(1024) };
-    let device = rig::cached(below, &settings);
+    let device = rig::cached(below, &settings());
     // What may have been written before the cache was opened.
     device.flush().unwrap();
     got(&log);
@@ -131,5 +137,47 @@ fn a_preflush_and_a_barrier_flush_once_before_their_data() {
         // The data of a barrier is made durable, too.
         let after = if flags == Flags::PREFLUSH { &[][..] } else { &[Op::Write, Op::Flush] };
         assert_eq!(&ops[5..], after, "{flags:?}");
+    }
+}
+
+/// A flush that is given up while shards write does not flush the disk, which the next one does. The data is written once, and
+/// flushed once.
+#[test]
+fn a_flush_that_is_given_up_leaves_its_second_step_to_the_next() {
+    let late = Time(2_000_000);
+    for (disk_has_begun, is_cancelled) in [(false, false), (false, true), (true, false), (true, true)] {
+        let case = format!("disk has begun: {disk_has_begun}, is cancelled: {is_cancelled}");
+        let script = Script::new("script", 16 << 20);
+        let mut hand = Hand::on(&cache::new(script.backend(), &settings()).unwrap());
+        let ops = || script.seen().into_iter().map(|seen| seen.op).collect::<Vec<Op>>();
+        hand.submit(0, Bio::write(0, vec![1u8; 8 * 4096]).unwrap());
+        assert_eq!(hand.kinds(0), [(0, None)], "{case}");
+        script.hold(true);
+        let mut flush = Bio::flush();
+        flush.set_token(1);
+        flush.set_deadline((!is_cancelled).then_some(Time(1_000_000)));
+        hand.submit(0, flush);
+        assert_eq!(hand.kinds(0), [], "{case}");
+        assert_eq!(ops(), [Op::Write; 2], "{case}");
+        if disk_has_begun {
+            script.end(Op::Write);
+            assert_eq!(hand.kinds(0), [], "{case}");
+            assert_eq!(ops(), [Op::Flush], "{case}");
+        }
+        if is_cancelled {
+            hand.lane.cancel(Time(0), 1);
+        }
+        let kind = if is_cancelled { Kind::Cancelled } else { Kind::TimedOut };
+        assert_eq!(hand.kinds(late.0), [(1, Some(kind))], "{case}");
+        script.hold(false);
+        (0..4).for_each(|_| assert_eq!(hand.kinds(late.0), [], "{case}"));
+        assert_eq!(ops(), [], "{case}");
+        let mut flush = Bio::flush();
+        flush.set_token(2);
+        hand.submit(late.0, flush);
+        assert_eq!(hand.kinds(late.0), [(2, None)], "{case}");
+        // A flush of the disk that has begun ends after all, and covers the data.
+        let expected = if disk_has_begun { &[][..] } else { &[Op::Flush] };
+        assert_eq!(ops(), expected, "{case}");
     }
 }

@@ -3,8 +3,9 @@
 use super::plan::Plan;
 use super::{Bug, Cells, Cover, Features, Finding, Found, Outcome, Report, carry_out, shrink};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// What to soak.
@@ -50,6 +51,8 @@ struct Shared<'a> {
     end: AtomicU64,
     merged: Mutex<Merged>,
     finished: AtomicU64,
+    /// Threads that have not ended.
+    working: AtomicUsize,
     stop: &'a AtomicBool,
     began: Instant,
 }
@@ -144,6 +147,19 @@ impl Shared<'_> {
     }
 }
 
+/// Counts a thread that has ended, and wakes the one that shows progress, which many short soaks would wait for otherwise.
+struct Ended<'a> {
+    shared: &'a Shared<'a>,
+    shown_by: &'a Thread,
+}
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.shared.working.fetch_sub(1, Ordering::AcqRel);
+        self.shown_by.unpark();
+    }
+}
+
 /// How often progress is shown.
 const PROGRESS: Duration = Duration::from_millis(100);
 
@@ -157,12 +173,19 @@ pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) 
         end: AtomicU64::new(options.runs),
         merged: Mutex::new(Merged::new(options)),
         finished: AtomicU64::new(0),
+        working: AtomicUsize::new(options.threads.max(1)),
         stop,
         began: Instant::now(),
     };
+    let shown_by = std::thread::current();
+    let work = || {
+        // Also if a run panics, so that it is passed on.
+        let _ended = Ended { shared: &shared, shown_by: &shown_by };
+        shared.work();
+    };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.threads.max(1)).map(|_| scope.spawn(|| shared.work())).collect();
-        while !workers.iter().all(|worker| worker.is_finished()) {
+        (0..shared.working.load(Ordering::Relaxed)).for_each(|_| drop(scope.spawn(work)));
+        while shared.working.load(Ordering::Acquire) > 0 {
             progress(shared.finished.load(Ordering::Relaxed));
             std::thread::park_timeout(PROGRESS);
         }

@@ -124,7 +124,7 @@ impl Life {
 /// Lives over a device with one spec; the seed is printed if it fails.
 fn live(spec: &str, seed: u64) {
     println!("{spec}, seed {seed}");
-    let fixture = serve(open(spec));
+    let mut fixture = serve(open(spec));
     let part = |number: u64| Life {
         client: attach(if number.is_multiple_of(2) { &fixture.unix } else { &fixture.tcp }, "disk", true),
         random: Xoshiro256PlusPlus::seed_from_u64(seed * 100 + number),
@@ -141,6 +141,9 @@ fn live(spec: &str, seed: u64) {
     for (number, model) in models.iter().enumerate() {
         assert!(reader.read(number as u64 * PART, PART as u32) == *model, "part {number}");
     }
+    drop(reader);
+    // A server that is only dropped closes its devices when its connections have ended.
+    fixture.stop().unwrap();
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct State {
     held: Vec<Bio>,
     /// Bios are held until the test ends them.
     holds: bool,
+    /// Those of this operation end all the same.
+    ends: Option<Op>,
     status: Option<Fault>,
 }
 
@@ -54,6 +56,12 @@ impl Script {
     /// Sets whether the device holds bios or ends them at the next run.
     pub(crate) fn hold(&self, holds: bool) {
         self.state().holds = holds;
+    }
+
+    /// Lets the bios of an operation that the device holds end at the next run.
+    #[allow(dead_code, reason = "not used by all tests that have this device")]
+    pub(crate) fn end(&self, op: Op) {
+        self.state().ends = Some(op);
     }
 
     /// Sets the fault with which bios fail from now on.
@@ -125,11 +133,11 @@ impl Lane for ScriptLane {
         for bio in self.take(|bio| bio.deadline().is_some_and(|at| at <= now)) {
             self.end(bio, Err(timed_out));
         }
-        if self.script.state().holds {
-            return;
-        }
-        let status = self.script.state().status.map_or(Ok(()), Err);
-        for bio in self.take(|_| true) {
+        let (holds, ends, status) = {
+            let state = self.script.state();
+            (state.holds, state.ends, state.status.map_or(Ok(()), Err))
+        };
+        for bio in self.take(|bio| !holds || ends == Some(bio.op())) {
             self.end(bio, status);
         }
     }
