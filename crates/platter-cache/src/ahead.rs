@@ -31,6 +31,8 @@ pub(super) struct Ahead {
     pub(super) ready: AtomicU32,
     /// Frames to populate ahead of use; 0: none.
     pub(super) most: u32,
+    /// All that the cache may use has memory.
+    is_whole: bool,
     /// Frames that the cache may use.
     limit: AtomicU32,
     /// The thread has been told.
@@ -43,7 +45,24 @@ impl Ahead {
         let is_on = prefault == Prefault::Ahead && count >= FEWEST;
         let most = if is_on { MOST.min(count / 4 / PIECE * PIECE) } else { 0 };
         let ready = if prefault == Prefault::Open { used } else { 0 };
-        Ahead { most, ready: AtomicU32::new(ready), limit: AtomicU32::new(used), ..Ahead::default() }
+        let is_whole = prefault == Prefault::Open;
+        Ahead {
+            most,
+            is_whole,
+            ready: AtomicU32::new(ready),
+            limit: AtomicU32::new(used),
+            ..Ahead::default()
+        }
+    }
+
+    /// No memory behind this frame was populated, except of frames that were used.
+    pub(super) fn populated(&self) -> u32 {
+        match self.is_whole {
+            true => self.limit.load(Ordering::Relaxed),
+            // The thread may be at a piece.
+            false if self.most > 0 => self.ready.load(Ordering::Relaxed).saturating_add(PIECE),
+            false => 0,
+        }
     }
 
     /// The cache may use the first `limit` frames from now on. The memory of those behind is gone.

@@ -207,23 +207,24 @@ impl Dirty {
 
     /// Checks at most the oldest `looks` entries and moves those to `out` for which `is_due` returns
     /// `Some(true)`. Stops at the first entry that is not due. `None` means that the entry is stale; it is
-    /// dropped.
+    /// dropped. Returns whether that many were checked.
     pub(super) fn take(
         &mut self,
         looks: usize,
         out: &mut Vec<Place>,
         mut is_due: impl FnMut(Place) -> Option<bool>,
-    ) {
+    ) -> bool {
         for _ in 0..looks {
             let ring = if self.tidied.is_empty() { &mut self.ring } else { &mut self.tidied };
-            let Some(&place) = ring.front() else { break };
+            let Some(&place) = ring.front() else { return false };
             match is_due(place) {
-                Some(false) => break,
+                Some(false) => return false,
                 Some(true) => out.push(place),
                 None => {}
             }
             ring.pop_front();
         }
+        true
     }
 
     /// Drops some stale entries when they are the majority. Keeps the order.

@@ -26,6 +26,9 @@ const MAX_PREFETCH: usize = 1024;
 /// Most I/Os in flight for such ranges.
 const PREFETCH_OUT: u32 = 16;
 
+/// After this many pages that are dropped, stale entries of the order of dirty pages are removed.
+const TIDIED: u32 = 64;
+
 /// A range whose cached pages are visited in pieces.
 pub(super) struct Scan {
     pages: Range<u64>,
@@ -484,6 +487,9 @@ impl Engine {
     fn sweep(&mut self, at: usize) -> bool {
         let state = std::mem::replace(&mut self.jobs.passes[at].state, PassState::Clear(0));
         let PassState::Sweep(mut scan, failed) = state else { return false };
+        // Pages that are dropped while dirty leave stale entries in their order.
+        self.pages.tidy();
+        let mut dropped = 0u32;
         while !self.is_spent() {
             match scan.next(&self.pages, 16) {
                 Err(_) => {
@@ -496,7 +502,13 @@ impl Engine {
                         Some(frame) if failed.is_some() && self.pages.info(frame).dirty != 0 => {
                             self.pages.keep_dirty(frame);
                         }
-                        Some(frame) => self.pages.drop_page(frame),
+                        Some(frame) => {
+                            self.pages.drop_page(frame);
+                            dropped += 1;
+                            if dropped.is_multiple_of(TIDIED) {
+                                self.pages.tidy();
+                            }
+                        }
                         None => {}
                     }
                 }

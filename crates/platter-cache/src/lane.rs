@@ -247,6 +247,7 @@ impl LaneTasks for Tasks {
             && let Ok(mut engine) = base.host.engine()
         {
             engine.enter();
+            engine.pages.released_some();
             base.host.leave(base.host.now(), &mut engine);
         }
     }

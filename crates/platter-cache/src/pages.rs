@@ -342,23 +342,26 @@ impl PageTable {
     }
 
     /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are
-    /// `due`. Pages whose write-back has failed are only included if `again`.
+    /// `due`. Pages whose write-back has failed are only included if `again`. Returns whether there may be more behind `looks`
+    /// entries, of which some were stale and are dropped now.
     pub(super) fn choose(
         &mut self,
         looks: usize,
         out: &mut Vec<Place>,
         due: impl Fn(Time) -> bool,
         again: bool,
-    ) {
+    ) -> bool {
         let oldest = self.dirty.oldest_epoch();
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
         let mut later = std::mem::take(&mut self.later);
-        self.dirty.take(looks, out, |place| {
+        let mut stale = 0;
+        let has_more = self.dirty.take(looks, out, |place| {
             let (page, seq, since) = place;
-            let info = &infos[version(store, infos, page, seq)? as usize];
-            if info.is(WRITING) {
+            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
+            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
+                stale += 1;
                 return None;
-            }
+            };
             if !due(since) {
                 return Some(false);
             }
@@ -372,6 +375,7 @@ impl PageTable {
         });
         later.drain(..).rev().for_each(|place| self.dirty.put_back(place));
         self.later = later;
+        has_more && stale > 0
     }
 
     /// Whether a dirty page may be written back now.

@@ -6,7 +6,7 @@ use super::engine::{Engine, SPENT, note};
 use super::pages::TRIES;
 use super::replace::LOOKS;
 use super::task::{Step, Task, Wait};
-use super::writeback::MAX_WRITES;
+use super::writeback::{MAX_WRITES, Oldest};
 use super::writers::OTHERS;
 use crate::readahead::PAGE;
 use platter_block::defect::{self, Defect};
@@ -39,7 +39,7 @@ impl Engine {
         // the common limit.
         let moves = self.ios.writing > 0 && dirty.in_doubt == 0 && self.write_error.is_none();
         let is_on = writers > 1 && moves && !defect::is_on(Defect::CacheWriterTakesAll);
-        (is_on && dirty.taken() >= dirty.rules.free_run()).then(|| dirty.rules.limit / writers)
+        (is_on && dirty.taken() >= dirty.rules.free_run()).then(|| (dirty.rules.limit / writers).max(1))
     }
 
     /// Whether a task must wait because its writer has more than its share.
@@ -89,10 +89,14 @@ impl Engine {
         if self.pages.dirty.count >= self.pages.dirty.rules.limit {
             let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
             // Pages whose write-back has not failed yet can be written while the others cannot.
-            self.write_oldest(|_| true, failed.is_none(), MAX_WRITES);
+            let found = self.write_oldest(|_| true, failed.is_none(), MAX_WRITES);
             let given_up = failed.filter(|_| self.ios.writing == 0);
             if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
+            }
+            if found == Oldest::Later {
+                task.turn = Some(self.turn_of(task));
+                return self.park_for_turn(task);
             }
             if self.ios.out == 0 && self.jobs.is_empty() {
                 // No event will change this: the dirty pages wait for a write in doubt.
@@ -115,7 +119,9 @@ impl Engine {
 
     /// There are too many epochs for another barrier: the task waits until a write-back ends.
     pub(super) fn wait_for_epochs(&mut self, task: &mut Task) -> Step {
-        self.write_oldest(|_| true, true, MAX_WRITES);
+        if self.write_oldest(|_| true, true, MAX_WRITES) == Oldest::Later {
+            return self.park_for_turn(task);
+        }
         match (self.ios.some_write(), self.write_error) {
             (Some(key), _) => match self.hopeless() {
                 Some(fault) => Err(fault),
@@ -136,7 +142,9 @@ impl Engine {
         if let Some(fault) = self.hopeless().filter(|_| self.is_only_failing()) {
             return Err(fault);
         }
-        if self.ios.out > 0 || self.pages.store.frames().is_copied_from() || self.must_queue(task) {
+        // First, since it has lanes say when they release frames, also while an I/O that may never end is in flight.
+        let is_copied_from = self.pages.store.frames().is_copied_from();
+        if is_copied_from || self.ios.out > 0 || self.must_queue(task) {
             return self.wait_for_frame(task);
         }
         if let Some(fault) = self.write_error
@@ -145,8 +153,12 @@ impl Engine {
             // Write-back is impossible, so no frame will become free.
             return Err(fault);
         }
-        if self.pages.dirty.count > 0 && self.write_oldest(|_| true, true, MAX_WRITES) {
-            return self.wait_for_frame(task);
+        if self.pages.dirty.count > 0 {
+            match self.write_oldest(|_| true, true, MAX_WRITES) {
+                Oldest::Begun => return self.wait_for_frame(task),
+                Oldest::Later => return self.park_for_turn(task),
+                Oldest::None => {}
+            }
         }
         if self.end_old_holds(now) {
             return self.wait_for_frame(task);

@@ -14,8 +14,8 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 
-/// Turns in which a task tries again before it waits for a copy: most copies take less time than to sleep and to be woken. If the
-/// thread that copies does not run, that many turns are lost.
+/// Turns in which a task tries again before it waits for a copy: to copy a page takes less than a microsecond, to wake a thread
+/// several. What it gains was not measured. If the thread that copies does not run, that many turns are lost.
 const TRIES: u32 = 8;
 
 /// What a task waits for.

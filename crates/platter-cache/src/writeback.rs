@@ -22,6 +22,17 @@ pub(super) const BATCH: usize = 256;
 /// Most dirty pages following a page that are written with it.
 const NEIGHBOURS: u64 = 64;
 
+/// What an attempt to write back the oldest dirty pages has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Oldest {
+    /// Write-backs have begun.
+    Begun,
+    /// Only entries of pages that are not dirty any more, so far: the next turn looks at those behind them.
+    Later,
+    /// No page can be written back now.
+    None,
+}
+
 struct Open {
     key: IoKey,
     bio: Bio,
@@ -52,21 +63,23 @@ impl Engine {
         }
         let expired = |since: Time| looks && since + rules.expire <= now;
         let most = self.most_writes(now);
-        let any = self.write_oldest(|since| over || expired(since), true, most);
+        let found = self.write_oldest(|since| over || expired(since), true, most);
         // The rest is done in the next turn.
-        self.pages.dirty.owed = looks && (any || self.is_full(most));
+        self.pages.dirty.owed = looks && (found != Oldest::None || self.is_full(most));
     }
 
-    /// Starts to write back some of the oldest dirty pages, as far as they are `due`. Returns whether there
-    /// were any. Pages whose write-back has failed are only tried if `again`. About `most` are in flight at most.
-    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool, most: u32) -> bool {
+    /// Starts to write back some of the oldest dirty pages, as far as they are `due`. Pages whose write-back has failed are only
+    /// tried if `again`. About `most` are in flight at most.
+    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool, most: u32) -> Oldest {
         if self.is_full(most) {
             self.pages.dirty.stalled = true;
-            return false;
+            return Oldest::None;
         }
+        let mut has_more = false;
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
         if chosen.is_empty() {
-            self.pages.choose(LOOKS, &mut chosen, due, again);
+            has_more = self.pages.choose(LOOKS, &mut chosen, due, again);
+            self.work += if has_more { LOOKS as u32 / 16 } else { 0 };
             // In reverse order, so that the first page is popped from the end.
             chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));
             self.work += 1 + chosen.len() as u32 / 16;
@@ -90,11 +103,15 @@ impl Engine {
             }
         }
         self.pages.dirty.chosen = chosen;
-        let any = !batch.is_empty();
-        self.pages.dirty.stalled |= !any;
+        let found = match (batch.is_empty(), has_more) {
+            (false, _) => Oldest::Begun,
+            (true, true) => Oldest::Later,
+            (true, false) => Oldest::None,
+        };
+        self.pages.dirty.stalled |= found == Oldest::None;
         self.write_back(&mut batch, false);
         self.batch = batch;
-        any
+        found
     }
 
     /// Most write-backs in flight that no task waits for, so that reads do not wait behind them.

@@ -139,12 +139,17 @@ impl Writers {
         }
     }
 
-    /// Wakes tasks whose writers have fewer dirty pages than `share`, or all.
+    /// Wakes tasks whose writers have no more dirty pages than `share`, or all.
     pub(super) fn grant<F>(&mut self, now: Time, lanes: &Lanes<F>, share: Option<u32>) {
         let list = &mut self.list;
         self.waiting.retain(|&id| {
             let Writer { pages, line, .. } = &mut list[usize::from(id)];
-            line.grant(now, lanes, share.unwrap_or(0).saturating_sub(*pages), share.is_none());
+            line.grant(
+                now,
+                lanes,
+                share.map_or(0, |share| (share + 1).saturating_sub(*pages)),
+                share.is_none(),
+            );
             !line.is_empty() || line.promised() > 0
         });
     }

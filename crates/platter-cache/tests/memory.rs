@@ -27,6 +27,24 @@ fn read(cache: &Device, first: u64, len: u64) {
     }
 }
 
+/// Not a test of its own: it would run beside the other.
+fn gives_back_what_was_never_used() {
+    let cache = open(512 * MIB, Prefault::Open).unwrap();
+    read(&cache, 0, 16 * MIB);
+    let whole = resident();
+    let resize = |size: u64| cache.set_layer_param(None, "size", (size * MIB).cast_signed()).unwrap();
+    // And once more after a size between the two, of which not all need have been given back.
+    for size in [64, 480, 64] {
+        resize(size);
+        let is_done = || resident() <= whole - (511 - size) * MIB;
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !is_done() {
+            assert!(std::time::Instant::now() < until, "{} of {whole} bytes with {size} MiB", resident());
+            std::thread::yield_now();
+        }
+    }
+}
+
 #[test]
 fn memory_grows_with_use() {
     // Memory of threads, lanes and the like is there before.
@@ -56,6 +74,7 @@ fn memory_grows_with_use() {
     }
     read(&cache, 0, 16 * MIB);
     drop(cache);
+    gives_back_what_was_never_used();
 
     // Last, since the thread that populates memory may keep that of a cache for a moment after it was closed.
     // A large cache costs nothing until it is used. The largest that this system promises memory for.

@@ -32,24 +32,47 @@ fn check_keys(report: &Value) {
     assert_eq!(listed, found.map(String::as_str).collect());
 }
 
+/// A report, and its page in HTML.
+struct Made {
+    report: Value,
+    page: String,
+}
+
+fn made(args: &[&str]) -> Made {
+    let dir = tempfile::tempdir().unwrap();
+    let page = dir.path().join("page.html");
+    let more = ["--json", "--scale", "64", "--report", page.to_str().unwrap()];
+    let report = serde_json::from_str(&stdout(&[args, &more[..]].concat())).unwrap();
+    Made { report, page: fs::read_to_string(page).unwrap() }
+}
+
 /// The report of an experiment on one thread, made once for all tests.
-fn schedulers() -> &'static str {
-    static REPORT: OnceLock<String> = OnceLock::new();
-    REPORT.get_or_init(|| stdout(&["schedulers", "--json", "--scale", "64", "--threads", "1"]))
+fn schedulers() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(|| made(&["schedulers", "--threads", "1"]))
+}
+
+/// The report of all experiments on several threads, made once for all tests.
+fn all() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(|| made(&["all", "--threads", "4"]))
+}
+
+/// The claims of an experiment in the report of all, as the experiment's own report has them.
+fn claims_in_all(experiment: &str) -> Vec<Value> {
+    let claims = all().report["claims"].as_array().unwrap().iter();
+    let mut claims: Vec<Value> = claims.filter(|claim| claim["experiment"] == experiment).cloned().collect();
+    claims.iter_mut().for_each(|claim| drop(claim.as_object_mut().unwrap().remove("experiment")));
+    claims
 }
 
 #[test]
 fn claims_are_complete_and_threads_change_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let page = dir.path().join("schedulers.html");
-    let report = ["--report", page.to_str().unwrap()];
-    let four = stdout(&[&["schedulers", "--json", "--scale", "64", "--threads", "4"], &report[..]].concat());
-    assert_eq!(schedulers(), four);
-    let page = fs::read_to_string(page).unwrap();
+    let Made { report, page } = schedulers();
     assert!(page.contains("tree-during-write-as") && page.contains("predictions hold"));
-    let report: Value = serde_json::from_str(&four).unwrap();
-    check_keys(&report);
+    check_keys(report);
     let claims = report["claims"].as_array().unwrap();
+    assert_eq!(*claims, claims_in_all("schedulers"));
     assert!(claims.len() > 40);
     let ids: BTreeSet<&str> = claims.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), claims.len());
@@ -86,27 +109,24 @@ fn wrong_options_say_what_is_right() {
 /// What elevators do is shown with other parameters too, and then no figure counts as a prediction.
 #[test]
 fn other_parameters_change_the_figures() {
-    let figure = |report: &str| {
-        let report: Value = serde_json::from_str(report).unwrap();
+    let figure = |report: &Value| {
         let claims = report["claims"].as_array().unwrap();
         let claim = claims.iter().find(|claim| claim["id"] == "readahead-8k-as").unwrap().clone();
         let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count();
         (claim["ours"].as_f64().unwrap(), predictions, report["totals"].as_array().unwrap().len())
     };
-    let (published, predictions, totals) = figure(schedulers());
+    let (published, predictions, totals) = figure(&schedulers().report);
     assert!(published < 2.0 && predictions > 30 && totals > 0, "{published}");
     // Without anticipation, readers with a small window are interrupted after each of their reads.
-    let args = ["schedulers", "--json", "--scale", "64", "--elevator", "anticipatory(antic_expire=0)"];
-    let (changed, predictions, totals) = figure(&stdout(&args));
+    let changed = made(&["schedulers", "--elevator", "anticipatory(antic_expire=0)"]);
+    let (changed, predictions, totals) = figure(&changed.report);
     assert!(changed > 3.0 && (predictions, totals) == (0, 0), "{changed}");
 }
 
 /// What the talk of 2004 says in words: which claims hold. Of the exact counts all do.
 #[test]
 fn the_words_of_the_talk_hold_but_those_listed() {
-    let report: Value = serde_json::from_str(&stdout(&["axboe2004", "--json", "--scale", "64"])).unwrap();
-    check_keys(&report);
-    let claims = report["claims"].as_array().unwrap();
+    let claims = claims_in_all("axboe2004");
     let of = |kind: &str| claims.iter().filter(|claim| claim["kind"] == kind).count();
     assert_eq!(["mechanism", "prediction", "ours", "input"].map(of), [27, 17, 9, 0]);
     let missed = claims.iter().filter(|claim| claim["holds"] == false);
@@ -167,10 +187,7 @@ fn check_statements(claims: &[Value], missing: &Value) {
 
 #[test]
 fn all_experiments_make_one_report() {
-    let dir = tempfile::tempdir().unwrap();
-    let page = dir.path().join("all.html");
-    let json = stdout(&["all", "--json", "--scale", "64", "--report", page.to_str().unwrap()]);
-    let report: Value = serde_json::from_str(&json).unwrap();
+    let Made { report, page } = all();
     let claims = report["claims"].as_array().unwrap();
     let of_claims: BTreeSet<&str> =
         claims.iter().map(|claim| claim["experiment"].as_str().unwrap()).collect();
@@ -189,7 +206,6 @@ fn all_experiments_make_one_report() {
     assert_eq!(totals.map(|total| total["predictions"].as_u64().unwrap()).sum::<u64>(), predictions);
     check_published(claims, &report["missing"]);
     check_statements(claims, &report["missing_statements"]);
-    let page = fs::read_to_string(page).unwrap();
     for name in known {
         assert!(page.contains(&format!("<h3>platter repro {name}</h3>")), "{name}");
     }

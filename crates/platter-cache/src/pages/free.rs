@@ -58,6 +58,11 @@ impl PageTable {
         std::mem::take(&mut self.freed).max(empty)
     }
 
+    /// A lane has released frames that it held, of which one at least may be free now.
+    pub(in super::super) fn released_some(&mut self) {
+        self.freed += 1;
+    }
+
     /// Number of frames that are or were in use: the frames before this one.
     pub(in super::super) fn used(&self) -> u32 {
         self.infos.len() as u32

@@ -18,6 +18,9 @@ const PAUSE: Span = Span::from_millis(100);
 /// The cost of moving a page, in pages that are only looked up.
 const MOVE: u32 = 8;
 
+/// Frames that leave the table at a time, for the cost of one page that is looked up.
+const CUT: u32 = 16;
+
 /// The number of frames in use, and those that are given back.
 #[derive(Default)]
 pub(in super::super) struct Sizing {
@@ -26,12 +29,18 @@ pub(in super::super) struct Sizing {
     at: u32,
     /// A frame was emptied since `at` was the last one.
     any: bool,
+    /// The busy frames of this pass over those behind the end, and of a pass that found no others in use: the next one only looks
+    /// at these.
+    busy: Range<u32>,
+    only: Option<Range<u32>>,
     /// All frames that are left were found busy: not before this time again.
     not_before: Time,
     /// Frames of the table that are marked as unused, and the first one that may be and is to be used again.
     pub(super) unused: u32,
     again: u32,
-    /// Frames that have left the table: those whose memory is still there, and those whose memory a lane is giving back.
+    /// No memory is behind this frame.
+    populated: u32,
+    /// Frames that are not in the table: those whose memory may be there, and those whose memory a lane is giving back.
     gone: Range<u32>,
     giving: Range<u32>,
 }
@@ -75,12 +84,16 @@ impl PageTable {
         if self.sizing.unused > 0 {
             self.sizing.again = self.sizing.again.min(self.sizing.most);
         }
-        let gone = &mut self.sizing.gone;
-        // Frames whose memory is still there are used as they are.
-        gone.start = gone.start.max(most).min(gone.end);
-        (self.sizing.most, self.sizing.at, self.sizing.any, self.sizing.not_before) =
-            (most, 0, false, Time(0));
-        self.store.frames().ahead.set_limit(most);
+        let (used, ahead) = (self.used(), &self.store.frames().ahead);
+        let populated = ahead.populated().min(self.store.count());
+        let sizing = &mut self.sizing;
+        sizing.populated = sizing.populated.max(populated).max(used);
+        // Also memory that was never used. That before the end is used as it is.
+        let first = most.max(used);
+        sizing.gone = first..sizing.populated.max(first);
+        (sizing.most, sizing.not_before) = (most, Time(0));
+        (sizing.at, sizing.any, sizing.busy, sizing.only) = (0, false, 0..0, None);
+        ahead.set_limit(most);
     }
 
     /// Frames behind the end that have not left the table.
@@ -138,42 +151,57 @@ impl PageTable {
         self.release_pinned();
         let mut done = freed + PINNED_LOOKS as u32 / 4;
         while done < work && self.surplus() > 0 {
-            if self.sizing.at < self.most() || self.sizing.at >= self.used() {
-                if self.sizing.at < self.most() && !self.sizing.any && self.sizing.at > 0 {
+            let only = self.sizing.only.clone().unwrap_or(self.most()..self.used());
+            if self.sizing.at < only.start || self.sizing.at >= only.end.min(self.used()) {
+                if self.sizing.at < only.start && !self.sizing.any && self.sizing.at > 0 {
+                    self.sizing.only =
+                        Some(std::mem::take(&mut self.sizing.busy)).filter(|busy| busy.start < busy.end);
                     self.sizing.not_before = now + PAUSE;
                     self.sizing.at = 0;
                     break;
                 }
-                (self.sizing.at, self.sizing.any) = (self.used() - 1, false);
+                if std::mem::take(&mut self.sizing.any) {
+                    self.sizing.only = None;
+                }
+                self.sizing.busy = 0..0;
+                self.sizing.at =
+                    self.sizing.only.as_ref().map_or(self.used(), |only| only.end.min(self.used())) - 1;
             }
             let mut evicted = Evicted { unused_by: None };
             let emptied = self.empty(self.sizing.at, &mut evicted);
             note(evicted);
             done += if matches!(emptied, Emptied::Moved(_)) { MOVE } else { 1 };
             self.sizing.any |= matches!(emptied, Emptied::Moved(_) | Emptied::Freed);
+            if matches!(emptied, Emptied::Busy) {
+                let (at, busy) = (self.sizing.at, &mut self.sizing.busy);
+                *busy =
+                    if Range::is_empty(busy) { at..at + 1 } else { busy.start.min(at)..busy.end.max(at + 1) };
+            }
             if let Emptied::Moved(Some(page)) = emptied {
                 moved.push(page);
             }
-            self.cut();
+            self.sizing.any |= self.cut();
             // 0 is never behind the end.
             self.sizing.at = self.sizing.at.saturating_sub(1);
         }
         done
     }
 
-    /// Takes frames that are not used out of the table's end.
-    fn cut(&mut self) {
+    /// Takes some frames that are not used out of the table's end. Returns whether there were any.
+    fn cut(&mut self) -> bool {
         let before = self.used();
-        while self.surplus() > 0 && self.is_unused(self.used() - 1) {
+        while before - self.used() < CUT && self.surplus() > 0 && self.is_unused(self.used() - 1) {
             self.infos.pop();
             self.sizing.unused -= 1;
         }
         let gone = &mut self.sizing.gone;
         let end = if Range::is_empty(gone) { before } else { gone.end };
-        if before > self.infos.len() as u32 {
+        let has_any = before > self.infos.len() as u32;
+        if has_any {
             *gone = self.infos.len() as u32..end;
             self.store.frames().ahead.use_first(self.used());
         }
+        has_any
     }
 
     /// Takes the page of a frame out of it.
@@ -245,7 +273,7 @@ impl PageTable {
     /// it. [`gave`](PageTable::gave) must follow.
     pub(in super::super) fn take_gone(&mut self) -> Option<Range<u32>> {
         let is_over = self.surplus() == 0;
-        let Sizing { gone, giving, .. } = &mut self.sizing;
+        let Sizing { gone, giving, populated, .. } = &mut self.sizing;
         if Range::is_empty(gone) || !Range::is_empty(giving) {
             return None;
         }
@@ -256,6 +284,7 @@ impl PageTable {
         }
         *giving = first.max(gone.start)..gone.end;
         gone.end = giving.start;
+        *populated = (*populated).min(giving.start);
         Some(giving.clone())
     }
 

@@ -8,6 +8,7 @@ mod dead;
 #[allow(dead_code, reason = "shared with another crate's tests, which use all of it")]
 #[path = "../../../platter-disk/tests/misfortune/disk.rs"]
 mod disk;
+mod dropped;
 mod early;
 mod errors;
 mod flood;

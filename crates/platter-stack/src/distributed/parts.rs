@@ -30,8 +30,10 @@ struct Slot {
     pending: u32,
     /// The first fault, and the first byte of the device that failed with it.
     failed: Option<(Fault, u64)>,
-    /// The timeout of a part, if one timed out; used and cleared together with `failed`.
+    /// The timeout of a part with data, if one timed out; used and cleared together with `failed`.
     late: Option<Fault>,
+    /// A part was cancelled or timed out; cleared together with `failed`.
+    given_up: bool,
     /// The parts in flight are flushes that precede the data.
     data_follows: bool,
     /// They write out what the members have; the flush of their disk follows.
@@ -234,10 +236,18 @@ impl Parts {
         let slot = &mut self.slots[at as usize];
         if let Err(fault) = status {
             let place = place(part.pos());
-            if fault.kind == Kind::TimedOut {
+            let is_flush = part.op() == Op::Flush;
+            if fault.kind == Kind::TimedOut && !is_flush {
                 slot.late = Some(fault);
             }
-            if slot.failed.is_none_or(|(_, first)| place < first) {
+            slot.given_up |= is_given_up(fault);
+            // A member tells an error of its write-back once, so another member's part that is given up does not hide it.
+            let goes_first =
+                |(other, first): (Fault, u64)| match is_flush && is_given_up(fault) != is_given_up(other) {
+                    true => is_given_up(other),
+                    false => place < first,
+                };
+            if slot.failed.is_none_or(goes_first) {
                 slot.failed = Some((fault, place));
             }
         }
@@ -251,9 +261,7 @@ impl Parts {
     pub(super) fn turn(&mut self, at: u32) -> Turn {
         let slot = &mut self.slots[at as usize];
         // Also if a member could not write: as in a cache without shards, what its disk has to tell is told by the same flush.
-        let is_given_up = |fault: Fault| matches!(fault.kind, Kind::Cancelled | Kind::TimedOut);
-        if std::mem::take(&mut slot.disk_follows) && !slot.failed.is_some_and(|(fault, _)| is_given_up(fault))
-        {
+        if std::mem::take(&mut slot.disk_follows) && !slot.given_up {
             self.flushes(at, 1, None);
             self.staged.iter_mut().for_each(|(_, part)| part.add_flags(Flags::DISK_ONLY));
             return Turn::Disk(at);
@@ -268,6 +276,7 @@ impl Parts {
         {
             return Turn::Data(at);
         }
+        slot.given_up = false;
         let failed = slot.failed.take().map(|first| blame(first, slot.late.take()));
         let only_flushed = slot.data_follows;
         let start = slot.whole.bio().map_or(0, Bio::pos);
@@ -296,6 +305,11 @@ impl Parts {
 /// Whether sections of a transfer are left, the first of which begins at `next`.
 fn has_more(bio: &Bio, next: u64) -> bool {
     bio.op() != Op::Flush && next < bio.end()
+}
+
+/// Whether a part failed because it was cancelled or timed out.
+fn is_given_up(fault: Fault) -> bool {
+    matches!(fault.kind, Kind::Cancelled | Kind::TimedOut)
 }
 
 /// The fault of a bio whose first failure by position is `first`. The timeout of another part replaces it, because that part

@@ -246,3 +246,27 @@ fn atomic_writes_are_as_large_as_alignment_allows() {
     assert_eq!(chain.geometry().limits.atomic_write, 4096);
     assert_eq!((chain.limits_at(0).0.atomic_write, chain.limits_at(12288).0.atomic_write), (16384, 4096));
 }
+
+/// A member tells a program once that its write-back failed. A part of the same flush that is given up on another member does
+/// not hide that.
+#[test]
+fn a_flush_that_is_given_up_tells_the_error_of_a_member() {
+    for (name, disks, device) in gated().into_iter().take(2) {
+        for is_cancelled in [false, true] {
+            let mut hand = Hand::on(&device);
+            disks[0].hold(true);
+            disks[1].fail(Some(Fault::new(Kind::Io, Stage::Driver)));
+            let mut flush = Bio::flush();
+            flush.set_token(1);
+            flush.set_deadline((!is_cancelled).then_some(Time(MIB)));
+            hand.submit(0, flush);
+            assert_eq!(hand.kinds(0), [], "{name}");
+            if is_cancelled {
+                hand.lane.cancel(Time(0), 1);
+            }
+            assert_eq!(hand.kinds(2 * MIB), [(1, Some(Kind::Io))], "{name}, cancelled: {is_cancelled}");
+            disks[0].hold(false);
+            disks[1].fail(None);
+        }
+    }
+}
