@@ -142,7 +142,7 @@ impl Engine {
         if let Some(fault) = self.hopeless().filter(|_| self.is_only_failing()) {
             return Err(fault);
         }
-        // First, since it has lanes say when they release frames, also while an I/O that may never end is in flight.
+        // Asked first, because it makes lanes report frames that they release; an I/O in flight may never end.
         let is_copied_from = self.pages.store.frames().is_copied_from();
         if is_copied_from || self.ios.out > 0 || self.must_queue(task) {
             return self.wait_for_frame(task);
