@@ -69,16 +69,28 @@ impl Shared {
     /// Writes back all dirty pages once and flushes the device, for a cache that is dropped. Gives up when
     /// nothing completes for [`PATIENCE`].
     fn flush_at_end(&self) {
-        let mut bio = Bio::flush();
-        bio.set_token(0);
         let Ok(mut engine) = self.engine() else { return };
         engine.jobs.stop_reading();
-        if engine.pages.dirty.count == 0 && engine.shared_out == 0 && engine.jobs.is_empty() {
+        let is_needed = |engine: &Engine| {
+            engine.pages.dirty.count > 0 || engine.shared_out > 0 || !engine.jobs.is_empty()
+        };
+        if !is_needed(&engine) || !self.flush_once(&mut engine) {
             return;
         }
+        // Once more for pages of which a write-back that was in flight has failed now. Not if a write is in doubt: each attempt
+        // may take as long as the timeout of the disk.
+        if engine.pages.dirty.count > 0 && engine.pages.dirty.in_doubt == 0 {
+            self.flush_once(&mut engine);
+        }
+    }
+
+    /// Returns whether the flush has ended, with or without success.
+    fn flush_once(&self, engine: &mut EngineLock<'_, Engine>) -> bool {
+        let mut bio = Bio::flush();
+        bio.set_token(0);
         let number = engine.lanes.join(&LaneEntry::new(None));
         let mut task = Task::new(bio, number, Own::Nothing, Spare::default());
-        let is_over = self.run_until(&mut engine, PATIENCE, |engine, now| {
+        let is_over = self.run_until(engine, PATIENCE, |engine, now| {
             engine.run(now);
             engine.run_jobs();
             let is_over = task.is_ready(engine) && engine.step(now, &mut task, false);
@@ -89,6 +101,7 @@ impl Shared {
             engine.finish(&mut task);
         }
         engine.lanes.leave(number);
+        is_over
     }
 }
 
