@@ -44,15 +44,8 @@ impl Ahead {
     pub(super) fn new(count: u32, used: u32, prefault: Prefault) -> Ahead {
         let is_on = prefault == Prefault::Ahead && count >= FEWEST;
         let most = if is_on { MOST.min(count / 4 / PIECE * PIECE) } else { 0 };
-        let ready = if prefault == Prefault::Open { used } else { 0 };
         let is_whole = prefault == Prefault::Open;
-        Ahead {
-            most,
-            is_whole,
-            ready: AtomicU32::new(ready),
-            limit: AtomicU32::new(used),
-            ..Ahead::default()
-        }
+        Ahead { most, is_whole, limit: AtomicU32::new(used), ..Ahead::default() }
     }
 
     /// No memory behind this frame was populated, except of frames that were used.

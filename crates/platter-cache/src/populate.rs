@@ -136,6 +136,6 @@ mod tests {
             assert!(!store.frames().ahead.is_short(count));
         }
         let store = Store::new(2 * PIECE, 2 * PIECE, Prefault::Open).unwrap();
-        assert_eq!(ready(&store), 2 * PIECE);
+        assert_eq!(store.frames().ahead.populated(), 2 * PIECE);
     }
 }

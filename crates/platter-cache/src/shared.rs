@@ -71,10 +71,8 @@ impl Shared {
     fn flush_at_end(&self) {
         let Ok(mut engine) = self.engine() else { return };
         engine.jobs.stop_reading();
-        let is_needed = |engine: &Engine| {
-            engine.pages.dirty.count > 0 || engine.shared_out > 0 || !engine.jobs.is_empty()
-        };
-        if !is_needed(&engine) || !self.flush_once(&mut engine) {
+        let is_clean = engine.pages.dirty.count == 0 && engine.shared_out == 0 && engine.jobs.is_empty();
+        if is_clean || !self.flush_once(&mut engine) {
             return;
         }
         // Once more for pages of which a write-back that was in flight has failed now. Not if a write is in doubt: each attempt

@@ -73,6 +73,9 @@ fn claims_are_complete_and_threads_change_nothing() {
     check_keys(report);
     let claims = report["claims"].as_array().unwrap();
     assert_eq!(*claims, claims_in_all("schedulers"));
+    let experiments = all().report["experiments"].as_array().unwrap();
+    let experiment = experiments.iter().find(|row| row["experiment"] == "schedulers").unwrap();
+    assert_eq!(report["notes"], experiment["notes"]);
     assert!(claims.len() > 40);
     let ids: BTreeSet<&str> = claims.iter().map(|claim| claim["id"].as_str().unwrap()).collect();
     assert_eq!(ids.len(), claims.len());
@@ -198,7 +201,12 @@ fn all_experiments_make_one_report() {
     for (name, least) in [("readahead", 25), ("sysbench2004", 35)] {
         assert!(claims.iter().filter(|claim| claim["experiment"] == name).count() >= least, "{name}");
     }
+    // The keys that the page of the command names, and that of the experiment.
+    let keys = |claim: &Value| claim.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+    let mut expected = keys(&schedulers().report["claims"][0]);
+    expected.insert("experiment".to_owned());
     for claim in claims {
+        assert_eq!(keys(claim), expected);
         assert!(claim["ours"].is_number() || claim["reason"].is_string(), "{claim:#}");
     }
     let predictions = claims.iter().filter(|claim| claim["kind"] == "prediction").count() as u64;

@@ -176,7 +176,9 @@ fn plans_and_places_that_make_no_sense_say_why() {
 #[test]
 fn caches_begin_in_the_state_of_the_plan() {
     let disk = Device::ram(4 << 20).unwrap();
-    let device = &Device::new(platter_cache::new(disk.backend().clone(), &Settings::default()).unwrap());
+    // Without readahead, so that the number of misses does not depend on how far it gets ahead of the threads.
+    let settings = Settings { window: 0, ..Settings::default() };
+    let device = &Device::new(platter_cache::new(disk.backend().clone(), &settings).unwrap());
     let misses = |mode: Mode, cache_state: CacheState| {
         let report = on(device, &Plan { mode, cache_state, ..plan() });
         report.device.unwrap().cache.unwrap().misses
@@ -185,8 +187,8 @@ fn caches_begin_in_the_state_of_the_plan() {
     assert_eq!(misses(Mode::RndRd, CacheState::AsIs), 0);
     // Dirty pages are written first.
     assert_eq!(misses(Mode::RndWr, CacheState::AsIs), 0);
-    // How many depends on how far readahead gets ahead of the threads.
-    assert_ne!(misses(Mode::RndRd, CacheState::Cold), 0);
+    let cold = misses(Mode::RndRd, CacheState::Cold);
+    assert!(cold > 900, "{cold} of 1024 pages were missed");
     assert_eq!(misses(Mode::RndRd, CacheState::AsIs), 0);
     let dir = tempfile::tempdir().unwrap();
     for mode in [Mode::RndRw, Mode::SeqWr] {

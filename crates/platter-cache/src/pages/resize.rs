@@ -151,21 +151,8 @@ impl PageTable {
         self.release_pinned();
         let mut done = freed + PINNED_LOOKS as u32 / 4;
         while done < work && self.surplus() > 0 {
-            let only = self.sizing.only.clone().unwrap_or(self.most()..self.used());
-            if self.sizing.at < only.start || self.sizing.at >= only.end.min(self.used()) {
-                if self.sizing.at < only.start && !self.sizing.any && self.sizing.at > 0 {
-                    self.sizing.only =
-                        Some(std::mem::take(&mut self.sizing.busy)).filter(|busy| busy.start < busy.end);
-                    self.sizing.not_before = now + PAUSE;
-                    self.sizing.at = 0;
-                    break;
-                }
-                if std::mem::take(&mut self.sizing.any) {
-                    self.sizing.only = None;
-                }
-                self.sizing.busy = 0..0;
-                self.sizing.at =
-                    self.sizing.only.as_ref().map_or(self.used(), |only| only.end.min(self.used())) - 1;
+            if !self.find_pass(now) {
+                break;
             }
             let mut evicted = Evicted { unused_by: None };
             let emptied = self.empty(self.sizing.at, &mut evicted);
@@ -185,6 +172,28 @@ impl PageTable {
             self.sizing.at = self.sizing.at.saturating_sub(1);
         }
         done
+    }
+
+    /// Begins another pass over the frames behind the end if the one before is over. Returns `false` if that found all frames busy:
+    /// the next one comes after a pause.
+    fn find_pass(&mut self, now: Time) -> bool {
+        let used = self.used();
+        let frames = self.sizing.only.clone().unwrap_or(self.most()..used);
+        let sizing = &mut self.sizing;
+        if (frames.start..frames.end.min(used)).contains(&sizing.at) {
+            return true;
+        }
+        let (busy, any) = (std::mem::take(&mut sizing.busy), std::mem::take(&mut sizing.any));
+        if !any && sizing.at > 0 && sizing.at < frames.start {
+            sizing.only = Some(busy).filter(|busy| !Range::is_empty(busy));
+            (sizing.at, sizing.not_before) = (0, now + PAUSE);
+            return false;
+        }
+        if any {
+            sizing.only = None;
+        }
+        sizing.at = sizing.only.as_ref().map_or(used, |only| only.end.min(used)) - 1;
+        true
     }
 
     /// Takes some frames that are not used out of the table's end. Returns whether there were any.

@@ -254,7 +254,7 @@ fn a_flush_that_is_given_up_tells_the_error_of_a_member() {
     for (name, disks, device) in gated().into_iter().take(2) {
         for is_cancelled in [false, true] {
             let mut hand = Hand::on(&device);
-            disks[0].hold(true);
+            disks[0].hold_only(Op::Flush);
             disks[1].fail(Some(Fault::new(Kind::Io, Stage::Driver)));
             let mut flush = Bio::flush();
             flush.set_token(1);

@@ -25,8 +25,8 @@ struct State {
     held: Vec<Bio>,
     /// Bios are held until the test ends them.
     holds: bool,
-    /// Those of this operation end all the same.
-    ends: Option<Op>,
+    /// Only those of this operation.
+    only: Option<Op>,
     status: Option<Fault>,
 }
 
@@ -55,13 +55,14 @@ impl Script {
 
     /// Sets whether the device holds bios or ends them at the next run.
     pub(crate) fn hold(&self, holds: bool) {
-        self.state().holds = holds;
+        let mut state = self.state();
+        (state.holds, state.only) = (holds, None);
     }
 
-    /// Lets the bios of an operation that the device holds end at the next run.
-    #[allow(dead_code, reason = "not used by all tests that have this device")]
-    pub(crate) fn end(&self, op: Op) {
-        self.state().ends = Some(op);
+    /// The device holds bios of one operation, and ends others at the next run.
+    pub(crate) fn hold_only(&self, op: Op) {
+        let mut state = self.state();
+        (state.holds, state.only) = (true, Some(op));
     }
 
     /// Sets the fault with which bios fail from now on.
@@ -133,11 +134,11 @@ impl Lane for ScriptLane {
         for bio in self.take(|bio| bio.deadline().is_some_and(|at| at <= now)) {
             self.end(bio, Err(timed_out));
         }
-        let (holds, ends, status) = {
+        let (holds, only, status) = {
             let state = self.script.state();
-            (state.holds, state.ends, state.status.map_or(Ok(()), Err))
+            (state.holds, state.only, state.status.map_or(Ok(()), Err))
         };
-        for bio in self.take(|bio| !holds || ends == Some(bio.op())) {
+        for bio in self.take(|bio| !holds || only.is_some_and(|op| op != bio.op())) {
             self.end(bio, status);
         }
     }
