@@ -188,3 +188,23 @@ fn bios_end_before_the_cache_has_its_new_size() {
     rig.work();
     assert_eq!(rig.number("pages to give back"), 0);
 }
+
+/// While a program holds the last page behind a new end, the cache looks for it again and again, but not at all frames before it.
+#[test]
+fn a_page_that_is_held_does_not_cost_a_look_at_all_frames() {
+    let rig = rig(&Settings { window: 0, ..small(8000) });
+    rig.read(0..8000);
+    let handle = rig.device.handle();
+    // Frames are used in turn: this is the last one.
+    let held = handle.page(7999 * PAGE).unwrap();
+    rig.set("size", 1000 * PAGE).unwrap();
+    rig.work();
+    let before = rig.number("cache locks");
+    // A hundred times.
+    rig.work();
+    let locks = rig.number("cache locks") - before;
+    assert!((100..1000).contains(&locks), "{locks} locks");
+    drop(held);
+    rig.work();
+    assert_eq!(rig.number("pages to give back"), 0);
+}
