@@ -158,6 +158,7 @@ impl Writers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_stack::kit::lanes::LaneEntry;
 
     #[test]
     fn clients_and_handles_are_writers_as_long_as_they_have_pages_or_write() {
@@ -191,5 +192,21 @@ mod tests {
         writers.leave(OTHERS);
         writers.leave(5);
         assert_eq!(writers.join(HandleId(count + 3), Context::default()), 5);
+    }
+
+    /// A writer continues as soon as it would not have to wait: with no more pages than its share.
+    #[test]
+    fn a_writer_at_its_share_is_woken() {
+        let mut lanes = Lanes::<()>::default();
+        let lane = lanes.join(&LaneEntry::new(None));
+        let mut writers = Writers::default();
+        let writer = writers.join(HandleId(1), Context::default());
+        (0..2).for_each(|_| writers.dirtied(writer));
+        writers.wait(writer, 1, lane, 1);
+        writers.grant(Time(0), &lanes, Some(1));
+        assert_eq!(writers.line(writer).promised(), 0);
+        writers.cleaned(writer);
+        writers.grant(Time(0), &lanes, Some(1));
+        assert_eq!(writers.line(writer).promised(), 1);
     }
 }
