@@ -85,7 +85,8 @@ pub trait Backend: LimitSource {
         self.below().iter().for_each(|below| below.context_exited(context));
     }
 
-    /// The current time by [`clock`](Backend::clock), or by the host's clock.
+    /// The current time by [`clock`](Backend::clock), or by the host's clock. A device with none below must implement it: by
+    /// default its time stands still, and layers over it would wait for ever where they wait for a while.
     fn now(&self) -> Time {
         self.below().first().map_or(Time::default(), |below| below.now())
     }

@@ -147,6 +147,11 @@ impl Replacement {
         self.queues.unpark(frame);
     }
 
+    /// Whether there are frames that were not found busy, and so may be evicted.
+    pub fn has_candidates(&self) -> bool {
+        self.queues.len() > self.queues.len_of(List::Parked) as usize
+    }
+
     /// Number of frames in the order, including busy ones.
     pub fn len(&self) -> usize {
         self.queues.len()

@@ -142,6 +142,11 @@ impl Engine {
         if let Some(fault) = self.hopeless().filter(|_| self.is_only_failing()) {
             return Err(fault);
         }
+        if !self.must_queue(task) && self.pages.has_candidates() {
+            // A search looks at some frames only, and puts those aside that are busy: the next one gets further.
+            self.work += 1;
+            return self.park_for_turn(task);
+        }
         // Asked first, because it makes lanes report frames that they release; an I/O in flight may never end.
         let is_copied_from = self.pages.store.frames().is_copied_from();
         if is_copied_from || self.ios.out > 0 || self.must_queue(task) {

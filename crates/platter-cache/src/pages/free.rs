@@ -52,6 +52,11 @@ impl PageTable {
         None
     }
 
+    /// Whether there are frames that a search has not looked at since they were last put into their order.
+    pub(in super::super) fn has_candidates(&self) -> bool {
+        self.replacement.has_candidates()
+    }
+
     /// Frames that have become available since the last call, and empty ones.
     pub(in super::super) fn take_freed(&mut self) -> u32 {
         let empty = self.free_count + self.limit().saturating_sub(self.used());

@@ -31,6 +31,7 @@ mod sharded;
 mod share;
 mod stacked;
 mod stamp;
+mod stuck;
 mod threads;
 mod turns;
 mod unlocked;
