@@ -1,7 +1,7 @@
 //! The dirty pages in the order in which they became dirty, and when to write them back.
 
 use super::extents::Extents;
-use super::places::Places;
+use super::order::{Order, Place};
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 
@@ -22,17 +22,29 @@ pub(super) struct WriteBack {
     pub(super) depth: u32,
 }
 
-/// An entry in the order: the page, its sequence number, and when it became dirty. It is stale as soon as no
-/// version of the page has that number.
-pub(super) type Place = (u64, u32, Time);
+/// Which of the oldest dirty pages an attempt to write them back takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    /// Those that became dirty at this time or before.
+    pub(super) since: Option<Time>,
+    /// Those that were put aside and are to be tried again at this time or before.
+    pub(super) retry: Option<Time>,
+}
+
+impl Due {
+    pub(super) const ALL: Due = Due { since: Some(Time(u64::MAX)), retry: Some(Time(u64::MAX)) };
+    /// All that have not been put aside.
+    pub(super) const NOT_ASIDE: Due = Due { retry: None, ..Due::ALL };
+}
 
 /// The dirty pages of a cache.
 pub(super) struct Dirty {
     pub(super) rules: WriteBack,
-    /// Entries by age: these first, then those of `ring`. Stale entries are dropped when they move here from
-    /// the front of `ring`.
-    tidied: Places<Place>,
-    ring: Places<Place>,
+    /// By age, and so by epoch; the time is when the page became dirty.
+    pub(super) order: Order,
+    /// Pages that could not be written when their turn came, because their write-back failed or a command was changing them; the
+    /// time is when they are tried again.
+    pub(super) aside: Order,
     /// Entries chosen to be written back next, the first page last.
     pub(super) chosen: Vec<Place>,
     /// Pages with a dirty version, by position.
@@ -79,9 +91,6 @@ const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// the device returns, dirty pages are written that much later.
 const LONGEST_RETRY: Span = Span::from_secs(5);
 
-/// Stale entries are removed from this many entries at a time.
-const TIDY: usize = 256;
-
 /// Most epochs with dirty pages; a further barrier waits until there are fewer.
 pub(super) const MAX_EPOCHS: usize = 4096;
 
@@ -98,8 +107,8 @@ impl Dirty {
         let (first_epoch, next_look) = (0, Time::default());
         Dirty {
             rules,
-            tidied: Places::default(),
-            ring: Places::default(),
+            order: Order::default(),
+            aside: Order::default(),
             chosen: Vec::new(),
             extents: Extents::default(),
             seq: 0,
@@ -172,19 +181,27 @@ impl Dirty {
         if let Some(last) = self.epochs.back_mut() {
             *last += 1;
         }
-        self.queue(page, now)
+        let seq = self.next_seq();
+        self.order.push_back((page, seq, now));
+        seq
     }
 
-    /// Puts a dirty page at the end of the order (again).
-    pub(super) fn queue(&mut self, page: u64, now: Time) -> u32 {
+    fn next_seq(&mut self) -> u32 {
         self.seq = self.seq.wrapping_add(1).max(1);
-        self.ring.push_back((page, self.seq, now));
         self.seq
     }
 
-    /// Puts a page that was taken back to the front.
-    pub(super) fn put_back(&mut self, place: Place) {
-        self.tidied.push_front(place);
+    /// Puts a page aside whose write-back has failed. Returns its new sequence number.
+    pub(super) fn fail(&mut self, page: u64, now: Time) -> u32 {
+        let seq = self.next_seq();
+        self.set_aside(page, seq, now);
+        seq
+    }
+
+    /// Puts a page aside that has been taken from an order.
+    pub(super) fn set_aside(&mut self, page: u64, seq: u32, now: Time) {
+        let at = self.not_before.filter(|&at| at > now).unwrap_or(now + self.rules.interval);
+        self.aside.push_back((page, seq, at));
     }
 
     /// A page of an epoch is no longer dirty.
@@ -205,42 +222,10 @@ impl Dirty {
         self.seq
     }
 
-    /// Checks at most the oldest `looks` entries and moves those to `out` for which `is_due` returns
-    /// `Some(true)`. Stops at the first entry that is not due. `None` means that the entry is stale; it is
-    /// dropped. Returns whether that many were checked.
-    pub(super) fn take(
-        &mut self,
-        looks: usize,
-        out: &mut Vec<Place>,
-        mut is_due: impl FnMut(Place) -> Option<bool>,
-    ) -> bool {
-        for _ in 0..looks {
-            let ring = if self.tidied.is_empty() { &mut self.ring } else { &mut self.tidied };
-            let Some(&place) = ring.front() else { return false };
-            match is_due(place) {
-                Some(false) => return false,
-                Some(true) => out.push(place),
-                None => {}
-            }
-            ring.pop_front();
-        }
-        true
-    }
-
-    /// Drops some stale entries when they are the majority. Keeps the order.
+    /// Drops some stale entries when they are the majority.
     pub(super) fn tidy(&mut self, is_live: impl Fn(u64, u32) -> bool) {
-        if self.tidied.len() + self.ring.len() <= 64 + 2 * self.count as usize {
-            return;
-        }
-        if self.ring.is_empty() {
-            std::mem::swap(&mut self.tidied, &mut self.ring);
-        }
-        for _ in 0..TIDY {
-            let Some(place) = self.ring.pop_front() else { break };
-            if is_live(place.0, place.1) {
-                self.tidied.push_back(place);
-            }
-        }
+        self.order.tidy(self.count, &is_live);
+        self.aside.tidy(self.count, &is_live);
     }
 
     /// Records a successful write-back.
@@ -282,8 +267,7 @@ impl Dirty {
         let WriteBack { limit, expire, depth, .. } = self.rules;
         let free_run = self.rules.free_run();
         let many = part(self.taken().saturating_sub(free_run).into(), limit.saturating_sub(free_run).into());
-        let oldest = self.tidied.front().or_else(|| self.ring.front());
-        let age = oldest.map_or(Span::ZERO, |&(.., since)| now.since(since));
+        let age = self.order.front().map_or(Span::ZERO, |(.., since)| now.since(since));
         let old = part(age.0.saturating_sub(expire.0), expire.0);
         let more = most.saturating_sub(depth);
         depth.min(most) + (u64::from(more) * many.max(old) / 1024) as u32
@@ -301,6 +285,9 @@ impl Dirty {
             (true, true) => self.next_look,
             (false, _) => self.needed_look(),
         };
+        let retry = self.aside.front().map(|(.., at)| if self.stalled { at.max(self.next_look) } else { at });
+        let only_aside = !over && self.order.front().is_none() && self.pending == 0;
+        let look = retry.map_or(look, |at| if only_aside { at } else { at.min(look) });
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }
 
@@ -316,7 +303,7 @@ impl Dirty {
 
     /// The first look at which a page is old enough, if none becomes clean before. No thread wakes for those before it.
     fn needed_look(&self) -> Time {
-        let oldest = self.tidied.front().or_else(|| self.ring.front()).map(|&(.., since)| since);
+        let oldest = self.order.front().map(|(.., since)| since);
         let oldest = oldest.or((self.pending > 0).then_some(self.expected_since));
         oldest.map_or(self.next_look, |since| self.look_from(since + self.rules.expire))
     }
@@ -337,6 +324,7 @@ impl Dirty {
 
 #[cfg(test)]
 mod tests {
+    use super::super::order::Fate;
     use super::*;
 
     const RULES: WriteBack = WriteBack {
@@ -362,41 +350,24 @@ mod tests {
         assert_eq!((dirty.epoch(), dirty.oldest_epoch(), dirty.count), (1, 1, 0));
     }
 
+    /// A page that failed does not keep others from being written, and is tried again when the pause is over.
     #[test]
-    fn pages_come_in_the_order_in_which_they_became_dirty() {
+    fn pages_that_failed_are_put_aside() {
         let mut dirty = Dirty::new(RULES);
-        let numbers: Vec<u32> = (0..4).map(|page| dirty.add(page, Time(page))).collect();
-        let mut out = Vec::new();
-        let pages = |out: &[Place]| out.iter().map(|&(page, ..)| page).collect::<Vec<_>>();
-        dirty.take(2, &mut out, |(page, seq, _)| (numbers[page as usize] == seq).then_some(true));
-        assert_eq!(pages(&out), [0, 1]);
-        dirty.take(8, &mut out, |(.., since)| Some(since < Time(3)));
-        assert_eq!(pages(&out), [0, 1, 2]);
-        // An entry that is put back is the next again.
-        dirty.put_back(out[1]);
-        out.clear();
-        dirty.take(8, &mut out, |_| Some(true));
-        assert_eq!(pages(&out), [1, 3]);
-    }
-
-    /// Stale entries are dropped a few at a time, wherever they are; the others keep their order while more
-    /// are added.
-    #[test]
-    fn stale_places_go_and_the_order_stays() {
-        let mut dirty = Dirty::new(RULES);
-        let live: Vec<u32> = (0..100).map(|page| dirty.add(page, Time(0))).collect();
-        let mut rounds = 0;
-        for page in 0..100_000 {
-            // As with a page that is rewritten again and again.
-            dirty.queue(1000 + page, Time(1));
-            let before = dirty.tidied.len() + dirty.ring.len();
-            dirty.tidy(|page, seq| live.get(page as usize) == Some(&seq));
-            rounds += u32::from(dirty.tidied.len() + dirty.ring.len() < before);
-        }
-        assert!(rounds > 10 && dirty.tidied.len() + dirty.ring.len() <= 64 + 200 + TIDY);
-        let mut out = Vec::new();
-        dirty.take(usize::MAX, &mut out, |(page, ..)| (page < 1000).then_some(true));
-        assert_eq!(out.iter().map(|&(page, ..)| page).collect::<Vec<_>>(), (0..100).collect::<Vec<_>>());
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        (0..2).for_each(|page| _ = dirty.add(page, at(0)));
+        dirty.order.take(1, &mut Vec::new(), |_| Fate::Taken);
+        dirty.went_wrong(at(30), false);
+        dirty.fail(0, at(30));
+        assert_eq!((dirty.order.front(), dirty.aside.front()), (Some((1, 2, at(0))), Some((0, 3, at(35)))));
+        assert_eq!(dirty.wakeup(at(30)), Some(at(35)));
+        // Another page is written meanwhile: this one still waits.
+        dirty.order.take(1, &mut Vec::new(), |_| Fate::Taken);
+        dirty.went_well();
+        assert_eq!(dirty.wakeup(at(31)), Some(at(35)));
+        // Nothing can be written now: not before the next look.
+        (dirty.stalled, dirty.next_look) = (true, at(40));
+        assert_eq!(dirty.wakeup(at(36)), Some(at(40)));
     }
 
     #[test]
@@ -427,7 +398,7 @@ mod tests {
         assert_eq!((seconds(Some(dirty.next_look)), seconds(dirty.wakeup(at(15)))), (Some(17), Some(32)));
         dirty.skip_looks(at(17));
         assert_eq!(seconds(Some(dirty.next_look)), Some(17));
-        dirty.take(1, &mut Vec::new(), |_| Some(true));
+        dirty.order.take(1, &mut Vec::new(), |_| Fate::Taken);
         assert_eq!(seconds(dirty.wakeup(at(32))), Some(37));
         // A look that is late is not passed over.
         dirty.skip_looks(at(40));

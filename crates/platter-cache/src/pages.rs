@@ -7,8 +7,9 @@
 
 use super::ahead::Prefault;
 use super::blocks::blocks;
-use super::dirty::{Dirty, Place, WriteBack};
+use super::dirty::{Dirty, WriteBack};
 use super::frames::{Kept, Loan, NONE, Store};
+use super::order::Place;
 use super::ranges::Ranges;
 use super::replace::{Probe, Replacement};
 use super::writers::{WriterId, Writers};
@@ -16,6 +17,7 @@ use crate::readahead::PAGE;
 use platter_block::time::Time;
 use std::collections::VecDeque;
 
+mod choose;
 mod free;
 mod resize;
 
@@ -341,53 +343,6 @@ impl PageTable {
         was == 0
     }
 
-    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are
-    /// `due`. Pages whose write-back has failed are only included if `again`. Returns whether there may be more behind `looks`
-    /// entries, of which some were stale and are dropped now.
-    pub(super) fn choose(
-        &mut self,
-        looks: usize,
-        out: &mut Vec<Place>,
-        due: impl Fn(Time) -> bool,
-        again: bool,
-    ) -> bool {
-        let oldest = self.dirty.oldest_epoch();
-        let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
-        let mut later = std::mem::take(&mut self.later);
-        let mut stale = 0;
-        let has_more = self.dirty.take(looks, out, |place| {
-            let (page, seq, since) = place;
-            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
-            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
-                stale += 1;
-                return None;
-            };
-            if !due(since) {
-                return Some(false);
-            }
-            let waits = info.epoch != oldest || info.older != NONE || info.is(FILLING);
-            if waits || (info.is(FAILED) && !again) || reserved.is_closed(page) {
-                // It can be written once the older version is.
-                later.push(place);
-                return None;
-            }
-            Some(true)
-        });
-        later.drain(..).rev().for_each(|place| self.dirty.put_back(place));
-        self.later = later;
-        has_more && stale > 0
-    }
-
-    /// Whether a dirty page may be written back now.
-    pub(super) fn may_write(&self, frame: u32) -> bool {
-        let info = self.info(frame);
-        info.dirty != 0
-            && !info.is(WRITING | FILLING)
-            && info.older == NONE
-            && info.epoch == self.dirty.oldest_epoch()
-            && !self.reserved.is_closed(self.store.page(frame))
-    }
-
     /// The version of a page that is dirty with this sequence number.
     pub(super) fn version(&self, page: u64, seq: u32) -> Option<u32> {
         version(&self.store, &self.infos, page, seq)
@@ -427,13 +382,13 @@ impl PageTable {
         if !current && newer != NONE && self.may_inherit(newer, epoch) {
             // Blocks that could not be written are also in the newer version, unless it overwrote them.
             let seq = match self.info(newer).dirty {
-                0 => self.dirty.queue(page, now),
+                0 => self.dirty.fail(page, now),
                 _ => self.info(newer).seq,
             };
             self.inherit(frame, newer, seq);
             return self.release(frame);
         }
-        let seq = self.dirty.queue(page, now);
+        let seq = self.dirty.fail(page, now);
         self.info_mut(frame).seq = seq;
     }
 
@@ -541,7 +496,7 @@ impl PageTable {
         self.infos[frame as usize] = EMPTY;
     }
 
-    /// Drops some stale entries of the order of dirty pages.
+    /// Drops some stale entries of the orders of dirty pages.
     pub(super) fn tidy(&mut self) {
         let (store, infos) = (&self.store, &self.infos);
         let waits = |frame: u32| !infos[frame as usize].is(WRITING);

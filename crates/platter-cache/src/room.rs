@@ -2,6 +2,7 @@
 //!
 //! Tasks wait in order of arrival, and as many are woken as there is room for.
 
+use super::dirty::Due;
 use super::engine::{Engine, SPENT, note};
 use super::pages::TRIES;
 use super::replace::LOOKS;
@@ -89,7 +90,8 @@ impl Engine {
         if self.pages.dirty.count >= self.pages.dirty.rules.limit {
             let failed = self.write_error.filter(|_| self.pages.dirty.not_before.is_some_and(|at| now < at));
             // Pages whose write-back has not failed yet can be written while the others cannot.
-            let found = self.write_oldest(|_| true, failed.is_none(), MAX_WRITES);
+            let due = if failed.is_none() { Due::ALL } else { Due::NOT_ASIDE };
+            let found = self.write_oldest(now, due, MAX_WRITES);
             let given_up = failed.filter(|_| self.ios.writing == 0);
             if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
@@ -118,8 +120,8 @@ impl Engine {
     }
 
     /// There are too many epochs for another barrier: the task waits until a write-back ends.
-    pub(super) fn wait_for_epochs(&mut self, task: &mut Task) -> Step {
-        if self.write_oldest(|_| true, true, MAX_WRITES) == Oldest::Later {
+    pub(super) fn wait_for_epochs(&mut self, now: Time, task: &mut Task) -> Step {
+        if self.write_oldest(now, Due::ALL, MAX_WRITES) == Oldest::Later {
             return self.park_for_turn(task);
         }
         match (self.ios.some_write(), self.write_error) {
@@ -159,7 +161,7 @@ impl Engine {
             return Err(fault);
         }
         if self.pages.dirty.count > 0 {
-            match self.write_oldest(|_| true, true, MAX_WRITES) {
+            match self.write_oldest(now, Due::ALL, MAX_WRITES) {
                 Oldest::Begun => return self.wait_for_frame(task),
                 Oldest::Later => return self.park_for_turn(task),
                 Oldest::None => {}

@@ -335,7 +335,7 @@ impl Engine {
         let step = loop {
             if task.barrier && !task.placed {
                 if !self.pages.dirty.has_room() {
-                    break self.wait_for_epochs(task);
+                    break self.wait_for_epochs(now, task);
                 }
                 self.pages.dirty.next_epoch();
                 task.placed = true;

@@ -1,6 +1,7 @@
 //! Writes back dirty pages in batches, in order of position, each run of pages as one bio.
 
 use super::blocks::runs;
+use super::dirty::Due;
 use super::engine::Engine;
 use super::frames::{Loan, Store};
 use super::ios::{IoKey, IoKind};
@@ -27,7 +28,7 @@ const NEIGHBOURS: u64 = 64;
 pub(super) enum Oldest {
     /// Write-backs have begun.
     Begun,
-    /// Only entries of pages that are not dirty any more, so far: the next turn looks at those behind them.
+    /// Only entries of pages that are not dirty any more or were put aside, so far: the next turn looks at those behind them.
     Later,
     /// No page can be written back now.
     None,
@@ -61,16 +62,16 @@ impl Engine {
         if now >= dirty.next_look {
             dirty.next_look = now + rules.interval;
         }
-        let expired = |since: Time| looks && since + rules.expire <= now;
+        let expired = now.0.checked_sub(rules.expire.0).filter(|_| looks).map(Time);
+        let since = if over { Due::ALL.since } else { expired };
         let most = self.most_writes(now);
-        let found = self.write_oldest(|since| over || expired(since), true, most);
+        let found = self.write_oldest(now, Due { since, retry: Some(now) }, most);
         // The rest is done in the next turn.
         self.pages.dirty.owed = looks && (found != Oldest::None || self.is_full(most));
     }
 
-    /// Starts to write back some of the oldest dirty pages, as far as they are `due`. Pages whose write-back has failed are only
-    /// tried if `again`. About `most` are in flight at most.
-    pub(super) fn write_oldest(&mut self, due: impl Fn(Time) -> bool, again: bool, most: u32) -> Oldest {
+    /// Starts to write back some of the oldest dirty pages, as far as they are `due`. About `most` are in flight at most.
+    pub(super) fn write_oldest(&mut self, now: Time, due: Due, most: u32) -> Oldest {
         if self.is_full(most) {
             self.pages.dirty.stalled = true;
             return Oldest::None;
@@ -78,7 +79,7 @@ impl Engine {
         let mut has_more = false;
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
         if chosen.is_empty() {
-            has_more = self.pages.choose(LOOKS, &mut chosen, due, again);
+            has_more = self.pages.choose(now, LOOKS, &mut chosen, due);
             self.work += if has_more { LOOKS as u32 / 16 } else { 0 };
             // In reverse order, so that the first page is popped from the end.
             chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));
@@ -89,9 +90,8 @@ impl Engine {
         let (mut next, mut runs) = (0, self.ios.writing);
         while batch.len() < BATCH
             && runs < most
-            && let Some(place) = chosen.pop()
+            && let Some((page, seq, _)) = chosen.pop()
         {
-            let (page, seq, _) = place;
             let Some(frame) = self.pages.version(page, seq).filter(|_| page >= next) else { continue };
             if self.pages.may_write(frame) {
                 batch.push(frame);
@@ -99,7 +99,7 @@ impl Engine {
                 runs += u32::from(page > next || next == 0);
                 next = self.add_neighbours(page, &mut batch);
             } else if !self.pages.info(frame).is(WRITING) {
-                self.pages.dirty.put_back(place);
+                self.pages.dirty.set_aside(page, seq, now);
             }
         }
         self.pages.dirty.chosen = chosen;

@@ -1,6 +1,7 @@
 //! The guarantees of `cache` under faults of the device below.
 
 mod alone;
+mod aside;
 mod asked;
 mod barriers;
 mod commands;

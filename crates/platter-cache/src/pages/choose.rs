@@ -1,0 +1,96 @@
+//! Which dirty pages are written back next.
+
+use super::{FAILED, FILLING, FrameInfo, NONE, PageTable, WRITING, version};
+use crate::dirty::Due;
+use crate::order::{Fate, Place};
+use platter_block::time::Time;
+
+/// Entries set aside that are checked in one search.
+const ASIDE_LOOKS: usize = 64;
+
+impl PageTable {
+    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are `due`. Returns whether
+    /// there may be more behind `looks` entries, of which some have left their order.
+    pub(in super::super) fn choose(
+        &mut self,
+        now: Time,
+        looks: usize,
+        out: &mut Vec<Place>,
+        due: Due,
+    ) -> bool {
+        let by_age = self.choose_oldest(now, looks, out, due);
+        let again = self.choose_aside(now, out, due);
+        by_age || again
+    }
+
+    fn choose_oldest(&mut self, now: Time, looks: usize, out: &mut Vec<Place>, due: Due) -> bool {
+        let oldest = self.dirty.oldest_epoch();
+        let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
+        let mut later = std::mem::take(&mut self.later);
+        let (mut aside, mut left) = (Vec::new(), 0);
+        let has_more = self.dirty.order.take(looks, out, |place| {
+            let (page, seq, since) = place;
+            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
+            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
+                left += 1;
+                return Fate::Dropped;
+            };
+            // Those behind a page of a later epoch are of later epochs, too.
+            if due.since.is_none_or(|at| since > at) || info.epoch != oldest {
+                return Fate::Stays;
+            }
+            if info.is(FAILED) || reserved.is_closed(page) {
+                left += 1;
+                aside.push(place);
+                return Fate::Dropped;
+            }
+            if waits(info) {
+                later.push(place);
+                return Fate::Dropped;
+            }
+            Fate::Taken
+        });
+        later.drain(..).rev().for_each(|place| self.dirty.order.put_back(place));
+        self.later = later;
+        aside.into_iter().for_each(|(page, seq, _)| self.dirty.set_aside(page, seq, now));
+        has_more && left > 0
+    }
+
+    fn choose_aside(&mut self, now: Time, out: &mut Vec<Place>, due: Due) -> bool {
+        let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
+        let (mut aside, mut stale) = (Vec::new(), 0);
+        let has_more = self.dirty.aside.take(ASIDE_LOOKS, out, |place| {
+            let (page, seq, at) = place;
+            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
+            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
+                stale += 1;
+                return Fate::Dropped;
+            };
+            if due.retry.is_none_or(|now| at > now) {
+                return Fate::Stays;
+            }
+            if waits(info) || reserved.is_closed(page) {
+                aside.push(place);
+                return Fate::Dropped;
+            }
+            Fate::Taken
+        });
+        aside.into_iter().for_each(|(page, seq, _)| self.dirty.set_aside(page, seq, now));
+        has_more && stale > 0
+    }
+
+    /// Whether a dirty page may be written back now.
+    pub(in super::super) fn may_write(&self, frame: u32) -> bool {
+        let info = self.info(frame);
+        info.dirty != 0
+            && !info.is(WRITING)
+            && !waits(info)
+            && info.epoch == self.dirty.oldest_epoch()
+            && !self.reserved.is_closed(self.store.page(frame))
+    }
+}
+
+/// Whether a dirty page can only be written when an I/O in flight has ended.
+fn waits(info: &FrameInfo) -> bool {
+    info.older != NONE || info.is(FILLING)
+}
