@@ -144,7 +144,8 @@ impl Table {
         Ok(())
     }
 
-    /// Reads the table. Returns the entries that are not free, with their indexes.
+    /// Reads the table. Returns the entries that are not free, with their indexes. All entries then count as durable: the caller
+    /// flushes the device before, because it may still have them in a volatile cache.
     ///
     /// # Errors
     /// An I/O error, or a damaged block.

@@ -345,6 +345,9 @@ impl Cow {
     async fn resume(&self, header: Header, settings: Settings, view: View, store_size: u64) -> fault::Status {
         let own = self.state().header.clone();
         self.check(&own, &header, settings, view, store_size).map_err(|why| self.refuse(why))?;
+        // What a process that was killed has written may only be in the store's volatile cache. From here on it counts as
+        // durable, and the origin is changed without writing it again.
+        self.below.flush(STORE).await?;
         *self.state() = State::new(header.clone(), &self.below);
         let table = self.table();
         let entries = table.load().await.map_err(|error| match error {
