@@ -12,8 +12,9 @@ mod tests;
 const AFTER_HELP: &str = "\
 Device specs:
   A device is a path (/dev/sdb, disk.img) or a name with arguments: null(1T), ram(2G),
-  file(/dev/sdb, elevator=deadline, depth=64). `platter list devices` shows them all.
-  @FILE reads the spec from a file. Sizes take K, M, G, T (powers of 1024), times take us, ms, s.
+  file(/dev/sdb, elevator=deadline, depth=64). A layer takes devices as arguments:
+  cache(size=1G, disk.img) is disk.img with a page cache. `platter list devices` shows them all.
+  @FILE reads the spec from a file. Sizes take K, M, G, T, P (powers of 1024), times take ns, us, ms, s.
 
 Examples:
   platter info /dev/sdb

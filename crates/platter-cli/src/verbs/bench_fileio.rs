@@ -20,7 +20,7 @@ Options have SysBench's names and meanings. The defaults are those of the test o
 every file each 100 requests. SysBench 1.0.20 has other defaults: one thread, 2 GiB, 10 seconds,
 no limit of events, no default mode. --events counts reads and writes, as in 2004; 1.0.20 counts
 each fsync too, as --count all does: its 22800 events are 10000 reads and writes.
-Sizes take K, M, G (powers of 1024), times s, ms, us.
+Sizes take K, M, G, T, P (powers of 1024), times ns, us, ms, s.
 
 With --dir, missing files are created in the directory and removed at the end; files that SysBench
 created are used and kept. With --on, each file is a range of the device, and the test uses Platter:

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Arguments of `platter bench io`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Options have fio's names and meanings, except that I/O is direct unless --direct=0. Sizes take K, M, G, T
+Options have fio's names and meanings, except that I/O is direct unless --direct=0. Sizes take K, M, G, T, P
 (powers of 1024), times ns, us, ms, s. Switches can be written --verify, --verify=1 or --verify=0.
 Simulated devices run in virtual time, on one thread: times and rates in the report are virtual.
 Workloads that write refuse a device that holds a file system or is in use.
