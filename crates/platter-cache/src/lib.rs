@@ -112,7 +112,13 @@ pub const TYPE: LayerType = LayerType {
             max: 65_535,
             ..Param::word("readahead", &POLICIES, POLICIES.len() - 1, "policy of each handle")
         },
-        Param::number("window", Unit::Bytes, 128 << 10, (0, 1 << 30), "most that is read ahead at a time"),
+        Param::number(
+            "window",
+            Unit::Bytes,
+            128 << 10,
+            (0, 1 << 30),
+            "largest readahead window; long streams of platter have larger ones, up to the device's optimum",
+        ),
         Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
         Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
         Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
@@ -177,7 +183,7 @@ pub const TYPE: LayerType = LayerType {
             Unit::Bytes,
             1 << 20,
             (4096, 1 << 30),
-            "the shards have extents of this many bytes in turn, a power of two",
+            "the device is divided among the shards by extents of this size, a power of two",
         ),
     ],
     members: 1..=1,
@@ -237,7 +243,8 @@ pub struct Settings {
     pub readahead: &'static readahead::ReadaheadType,
     /// The values of its parameters in order; missing values at the end have their defaults.
     pub values: Vec<i64>,
-    /// Largest readahead window, in bytes.
+    /// Largest readahead window, in bytes. With the policy `platter` windows of long streams are larger, up to the device's
+    /// optimal I/O size.
     pub window: u64,
     /// When a write completes.
     pub write: Write,
@@ -269,7 +276,8 @@ pub struct Settings {
     /// Parts with a lock of their own, up to [`MAX_SHARDS`]. Each has its part of the memory, of the limits of dirty pages and
     /// of the other numbers of I/Os and pages.
     pub shards: u32,
-    /// The shards have extents of this many bytes of the device in turn. A power of two.
+    /// The device is divided among the shards by extents of this many bytes, a power of two. Of as many extents in succession as
+    /// there are shards, each shard has one.
     pub extent: u64,
 }
 
