@@ -342,6 +342,9 @@ impl Worker {
             Op::Read => bio.reset_read(range.pos, lent),
             _ => bio.reset_write(range.pos, lent),
         };
+        // The guest uses this memory for something else once it has the answer, so there is no answer, not even after a
+        // timeout, before the driver has returned it.
+        bio.add_flags(Flags::BORROWED);
         match set {
             Ok(()) => self.submit(slot, bio),
             Err(fault) => self.fail(slot, bio, fault),
@@ -416,7 +419,7 @@ impl Worker {
         let (slot, status) = (bio.token() as u16, bio.status());
         let moved = if bio.op() == Op::Write { bio.done() + bio.len() } else { 0 };
         let entry = &mut self.slots[usize::from(slot)];
-        // After a timeout the driver keeps it.
+        // Borrowed memory comes back with its bio, whatever the result.
         entry.lent = bio.take_buffer::<Lent>();
         self.spare.push(bio);
         if let Some(lent) = &mut entry.lent {

@@ -1,4 +1,4 @@
-//! When a queue polls its ring.
+//! When a queue polls its ring, and when it gives memory back.
 
 use super::*;
 use crate::clients::Clients;
@@ -7,8 +7,11 @@ use crate::served::Served;
 use crate::vhost::admission::{Admission, Bells, Wake};
 use crate::vhost::common::Call;
 use crate::vhost::ring::Addresses;
+use platter::registry::{self, Access};
 use platter_block::lane::Bell;
+use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_sim::World;
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::atomic::AtomicBool;
 
@@ -16,6 +19,8 @@ use std::sync::atomic::AtomicBool;
 const AT: Addresses = Addresses { descriptors: 0, available: 0x1000, used: 0x2000 };
 const HEADERS: u64 = 0x3000;
 const STATUSES: u64 = 0x4000;
+const DATA: u64 = 0x5000;
+const MEMORY: usize = 0x6000;
 const SIZE: u16 = 8;
 
 /// A queue whose thread is the test, and its driver.
@@ -27,7 +32,11 @@ struct Rig {
 }
 
 fn rig() -> Rig {
-    let served = Arc::new(Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap());
+    rig_of(Device::ram(1 << 20).unwrap())
+}
+
+fn rig_of(device: Device) -> Rig {
+    let served = Arc::new(Served::new("disk", device).unwrap());
     let bells = Arc::new(Bells::default());
     let share = served.qos().join(1, Arc::clone(&bells) as Arc<dyn Bell>);
     let common = Arc::new(Common {
@@ -40,7 +49,7 @@ fn rig() -> Rig {
         depth: usize::from(SIZE),
         reported: Arc::default(),
     });
-    let memory = Arc::new(Memory::private(0x5000).unwrap());
+    let memory = Arc::new(Memory::private(MEMORY).unwrap());
     let kick = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
     let ring = Ring::new(Arc::clone(&memory), SIZE, AT, true).unwrap();
     let queue = Queue { number: 0, ring, journal: None, recovered: Vec::new(), kick: Arc::clone(&kick) };
@@ -50,18 +59,40 @@ fn rig() -> Rig {
 }
 
 impl Rig {
+    /// Writes a descriptor.
+    fn put(&self, index: u16, address: u64, len: u32, flags: u16, next: u16) {
+        let mut entry = address.to_le_bytes().to_vec();
+        entry.extend(len.to_le_bytes());
+        entry.extend([flags, next].map(u16::to_le_bytes).concat());
+        assert!(self.memory.write(AT.descriptors + 16 * u64::from(index), &entry));
+    }
+
+    /// Makes one transfer of 512 bytes at the beginning of the disk available: a read (0) or a write (1).
+    fn offer_transfer(&mut self, kind: u32) {
+        assert!(self.memory.write(HEADERS, &[&kind.to_le_bytes()[..], &[0; 12]].concat()));
+        assert!(self.memory.write(STATUSES, &[0xff]));
+        self.put(0, HEADERS, 16, 1, 1);
+        self.put(1, DATA, 512, if kind == 0 { 3 } else { 1 }, 2);
+        self.put(2, STATUSES, 1, 2, 0);
+        assert!(self.memory.write(AT.available + 4, &0u16.to_le_bytes()));
+        self.offered = 1;
+        assert!(self.memory.write(AT.available + 2, &self.offered.to_le_bytes()));
+    }
+
+    /// The status of the transfer.
+    fn status(&self) -> u8 {
+        let mut status = [0u8];
+        let place = self.memory.place_of_guest(STATUSES, 1).unwrap();
+        self.memory.slice(place).copy_to(&mut status);
+        status[0]
+    }
+
     /// Makes flushes available, each of two descriptors.
     fn offer(&mut self, count: u16) {
         for _ in 0..count {
             let head = (self.offered % (SIZE / 2)) * 2;
-            let put = |index: u16, address: u64, len: u32, flags: u16, next: u16| {
-                let mut entry = address.to_le_bytes().to_vec();
-                entry.extend(len.to_le_bytes());
-                entry.extend([flags, next].map(u16::to_le_bytes).concat());
-                assert!(self.memory.write(AT.descriptors + 16 * u64::from(index), &entry));
-            };
-            put(head, HEADERS, 16, 1, head + 1);
-            put(head + 1, STATUSES + u64::from(head), 1, 2, 0);
+            self.put(head, HEADERS, 16, 1, head + 1);
+            self.put(head + 1, STATUSES + u64::from(head), 1, 2, 0);
             let entry = AT.available + 4 + 2 * u64::from(self.offered % SIZE);
             assert!(self.memory.write(HEADERS, &4u32.to_le_bytes()));
             assert!(self.memory.write(entry, &head.to_le_bytes()));
@@ -119,4 +150,33 @@ fn a_request_that_polling_finds_needs_no_notification() {
     rig.worker.wait().unwrap();
     assert_eq!(rig.worker.ring.notified_at(), asked_at, "the index at which a notification is wanted");
     rig.work();
+}
+
+/// In virtual time: the disk has each request for much longer than the timeout of the device.
+#[test]
+fn memory_is_given_back_when_the_driver_has_returned_it() {
+    const HELD: Span = Span::from_secs(100);
+    for (elevator, kind) in [("none", 0), ("none", 1), ("deadline", 0), ("deadline", 1)] {
+        for stops in [false, true] {
+            let world = World::by_hand(1);
+            let spec = format!(
+                "sim(ideal, stuck=1000000, stuck_for=100s, aborts=0, timeout=1s, elevator={elevator})"
+            );
+            let spec = registry::parse(&spec).unwrap();
+            let mut rig = rig_of(registry::open_in(&world, &spec, Access::read_write()).unwrap());
+            let case = format!("{elevator}, request {kind}, stops: {stops}");
+            let begin = world.clock().now();
+            rig.offer_transfer(kind);
+            assert!(rig.worker.turn(&mut None));
+            if stops {
+                rig.worker.line.end(Stop::Now);
+            }
+            while rig.worker.ring.used_index() == 0 {
+                assert!(rig.worker.turn(&mut None), "{case}: it ends although the driver has the memory");
+            }
+            assert!(world.clock().now().since(begin) >= HELD, "{case}: answered too early");
+            assert_eq!(rig.status(), 0, "{case}");
+            assert_eq!(rig.worker.common.served.device().counters().timeouts, 0, "{case}");
+        }
+    }
 }
