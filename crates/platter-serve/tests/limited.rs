@@ -1,6 +1,6 @@
 //! Limits as clients over NBD meet them.
 
-use platter_remote::nbd::wire::{Request, command};
+use platter_remote::nbd::wire::{Request, command, error};
 use platter_serve::config;
 use platter_serve::daemon::Daemon;
 use platter_serve::qos::{ClientLimits, DeviceLimits};
@@ -96,6 +96,30 @@ fn a_clients_rate_is_kept_and_changed() {
     let bandwidth = took(Some(ClientLimits { bandwidth: 4096 * 500, ..ClientLimits::default() }));
     assert!((380..450).contains(&bandwidth), "{bandwidth} ms for 200 requests at 500 per second");
     assert!(!served.qos().client(id).unwrap().waits);
+}
+
+/// In virtual time: a length that is refused would take the bandwidth of an hour.
+#[test]
+fn a_request_that_is_refused_takes_no_bandwidth_from_others() {
+    const MIB: u32 = 1 << 20;
+    let rig = Rig::new("sim(nvme_ssd)");
+    let served = rig.daemon.devices().find("d").unwrap();
+    let (clock, size) = (served.device().clock(), served.device().size());
+    let ((mut hostile, _), (mut other, _)) = (rig.connect(), rig.connect());
+    let limits = DeviceLimits { bandwidth: u64::from(MIB), ..DeviceLimits::default() };
+    served.qos().set_device(limits).unwrap();
+    let begin = clock.now();
+    for (offset, length) in [(0, u32::MAX), (size, 32 * MIB), (1, 32 * MIB)] {
+        let request = Request { flags: 0, kind: command::READ, cookie: 1, offset, length };
+        hostile.write_all(&request.to_bytes()).unwrap();
+        let mut reply = [0; REPLY_BYTES];
+        hostile.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[4..8], error::EINVAL.to_be_bytes(), "{offset}+{length}");
+        send(&mut other, command::READ, 1);
+        replies(&mut other, 1, 4096);
+    }
+    let waited = clock.now().since(begin).as_millis();
+    assert!(waited < 1000, "{waited} ms for three reads of 4 KiB at 1 MiB per second");
 }
 
 /// The depth of a device is shared: a connection that waits is woken by the completions of another.

@@ -12,7 +12,7 @@ mod work;
 
 use super::link::Link;
 use super::negotiation::Agreed;
-use super::terms::Terms;
+use super::terms::{Plan, Terms};
 use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
@@ -29,7 +29,7 @@ use outbox::Outbox;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
-use platter_remote::nbd::wire::{Request, command};
+use platter_remote::nbd::wire::Request;
 use rustix::io::Errno;
 use slots::Slots;
 use std::io::IoSliceMut;
@@ -310,11 +310,12 @@ impl<'a> Session<'a> {
             let Some(request) = Request::parse(header) else {
                 return self.end("the magic number of a request is wrong");
             };
+            let plan = self.terms.plan(&request);
             let full = self.slots.is_full();
-            if !full && !self.admits(&request) {
+            if !full && !self.admits(&request, plan) {
                 return;
             }
-            self.stalled = full || !self.begin(&request);
+            self.stalled = full || !self.begin(&request, plan);
             if self.stalled && self.slots.used() == 0 {
                 self.end("the memory for one client cannot hold a request");
             }
@@ -328,11 +329,13 @@ impl<'a> Session<'a> {
 
     /// Whether the request at the front of the inbox may start. If not, it is asked for again after a wait.
     #[inline]
-    fn admits(&mut self, request: &Request) -> bool {
-        let bytes = match request.kind {
-            command::READ | command::WRITE => u64::from(request.length),
+    fn admits(&mut self, request: &Request, plan: Plan) -> bool {
+        let bytes = match plan {
+            // It was checked: no more than the largest payload.
+            Plan::Read { .. } | Plan::Write { .. } => u64::from(request.length),
             // It takes nothing of the device.
-            command::DISC => return true,
+            Plan::Disconnect => return true,
+            // The length of a request that is refused is any number, and moves nothing.
             _ => 0,
         };
         self.admission.admits(self.client, self.channel.clock(), bytes)

@@ -19,9 +19,8 @@ const STEP: u32 = 256 << 10;
 const SPARSE_FROM: u32 = 64 << 10;
 
 impl Session<'_> {
-    /// Begins the request at the front of the inbox. `false`: there is no memory for it yet.
-    pub(super) fn begin(&mut self, request: &Request) -> bool {
-        let plan = self.terms.plan(request);
+    /// Begins the request at the front of the inbox as planned. `false`: there is no memory for it yet.
+    pub(super) fn begin(&mut self, request: &Request, plan: Plan) -> bool {
         // Memory first: once the header is consumed there is no way back.
         let data = match plan {
             Plan::Read { .. } | Plan::Write { .. } => request.length,
