@@ -206,6 +206,12 @@ impl PoolBuf {
         self.len = self.memory.size;
     }
 
+    /// Its whole length in bytes, also when it was shortened.
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.memory.size as usize
+    }
+
     /// The region that its memory belongs to.
     pub fn region(&self) -> RegionId {
         self.memory.id
@@ -289,7 +295,7 @@ mod tests {
         let base = pool.region().memory.addr() as usize;
         assert!((base..base + 8192).contains(&(segment.addr() as usize)));
         let mut buf = bio.take_buffer::<PoolBuf>().unwrap();
-        assert_eq!(buf.len(), 512);
+        assert_eq!((buf.len(), buf.capacity()), (512, 4096));
         buf.restore_len();
         assert_eq!(buf.len(), 4096);
         buf.truncate(512);

@@ -67,10 +67,10 @@ impl Buffers {
         }
     }
 
-    /// A buffer of this many bytes does not come back: the driver keeps it until its request, which timed out, is
-    /// complete.
-    pub(crate) fn lost(&mut self, bytes: usize) {
-        self.held_bytes = self.held_bytes.saturating_sub(class_bytes(class_of(bytes)));
+    /// A buffer does not come back: the driver keeps it until its request, which timed out, is complete. `capacity`: that of
+    /// the buffer, which may be more than its request has transferred.
+    pub(crate) fn lost(&mut self, capacity: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(capacity);
     }
 
     /// Whether there are free buffers, whose memory [`trim`](Buffers::trim) would return.
@@ -124,9 +124,14 @@ mod tests {
     #[test]
     fn a_lost_buffer_no_longer_counts() {
         let mut buffers = Buffers::new(8192);
-        drop(buffers.take(5000).unwrap());
+        let mut buffer = buffers.take(5000).unwrap();
+        // As for the last piece of a request that is carried out in pieces.
+        buffer.truncate(512);
+        let capacity = buffer.capacity();
+        drop(buffer);
         assert!(buffers.take(1).is_none());
-        buffers.lost(5000);
+        buffers.lost(capacity);
+        assert_eq!(buffers.held_bytes, 0);
         assert!(buffers.take(8192).is_some());
     }
 }

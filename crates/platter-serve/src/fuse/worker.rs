@@ -58,6 +58,8 @@ struct Slot {
     unique: u64,
     place: usize,
     len: u32,
+    /// Bytes of the buffer that its bio has.
+    capacity: usize,
     mark: Mark,
 }
 
@@ -110,7 +112,7 @@ impl Worker {
             head: [0; IN_HEADER + WRITE_ARGS],
             landing: None,
             buffers: Buffers::new(shared.options.client_memory_bytes),
-            slots: vec![Slot { unique: 0, place: 0, len: 0, mark: Mark::default() }; depth],
+            slots: vec![Slot { unique: 0, place: 0, len: 0, capacity: 0, mark: Mark::default() }; depth],
             free: (0..depth).rev().collect(),
             slow_in_work: 0,
             held: None,
@@ -353,8 +355,8 @@ impl Worker {
             self.pass_on(header, place, Work::Read(transfer.pos, buffer));
         } else {
             let Some(buffer) = self.buffers.take(len as usize) else { return false };
-            let mut bio = self.spare_bio();
-            let set = bio.reset_read(transfer.pos, buffer);
+            let (capacity, mut bio) = (buffer.capacity(), self.spare_bio());
+            let set = bio.reset_read(transfer.pos, buffer).map(|()| capacity);
             self.submit(header, place, len as u32, bio, set);
         }
         true
@@ -387,8 +389,8 @@ impl Worker {
         if !self.is_aligned(place, transfer.pos, len) {
             return self.pass_on(header, place, Work::Write(transfer.pos, data, durable));
         }
-        let mut bio = self.spare_bio();
-        let set = bio.reset_write(transfer.pos, data);
+        let (capacity, mut bio) = (data.capacity(), self.spare_bio());
+        let set = bio.reset_write(transfer.pos, data).map(|()| capacity);
         bio.add_flags(durable);
         self.submit(header, place, len as u32, bio, set);
     }
@@ -412,7 +414,7 @@ impl Worker {
         }
         let mut bio = self.spare_bio();
         bio.reset(Op::Flush, 0, 0);
-        self.submit(header, place, 0, bio, Ok(()));
+        self.submit(header, place, 0, bio, Ok(0));
     }
 
     /// Zeroes a range. Space that it takes may be freed, but what is read afterwards is zeroes.
@@ -442,7 +444,7 @@ impl Worker {
         }
         let mut bio = self.spare_bio();
         bio.reset(Op::WriteZeroes, request.pos, len);
-        self.submit(header, place, 0, bio, Ok(()));
+        self.submit(header, place, 0, bio, Ok(0));
     }
 
     /// Has the thread for unaligned requests carry one out.
@@ -473,19 +475,19 @@ impl Worker {
         self.spare.pop().unwrap_or_else(Bio::flush)
     }
 
-    fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<(), Fault>) {
+    fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<usize, Fault>) {
         let slot = self.free.pop();
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
             return self.refuse(header, Errno::IO);
         };
         let mark = self.waiting.take(&open.seat);
-        self.slots[slot] = Slot { unique: header.unique, place, len, mark };
+        self.slots[slot] = Slot { unique: header.unique, place, len, capacity: set.unwrap_or(0), mark };
         bio.set_token(slot as u64);
         // Fair elevators tell processes apart by it.
         bio.set_context(Context::new(header.process));
         open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let refused = match set {
-            Ok(()) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
+            Ok(_) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
             Err(fault) => Some((bio, fault.kind)),
         };
         if let Some((mut bio, kind)) = refused {
@@ -507,11 +509,11 @@ impl Worker {
 
     fn finish(&mut self, mut bio: Bio) {
         let slot = bio.token() as usize;
-        let (op, status, moved) = (bio.op(), bio.status(), bio.done() + bio.len());
+        let (op, status) = (bio.op(), bio.status());
         let (pos, buffer) = (bio.pos(), bio.take_buffer::<PoolBuf>());
         self.spare.push(bio);
         self.free.push(slot);
-        let Slot { unique, place, len, mark } = self.slots[slot];
+        let Slot { unique, place, len, capacity, mark } = self.slots[slot];
         let Some(Some(open)) = self.opened.get(place) else { return };
         let counts = &open.seat.client().counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
@@ -550,7 +552,7 @@ impl Worker {
         }
         match buffer {
             Some(buffer) => self.buffers.put(buffer),
-            None if op.has_data() => self.buffers.lost(moved as usize),
+            None if op.has_data() => self.buffers.lost(capacity),
             None => {}
         }
     }

@@ -42,6 +42,8 @@ struct Slot {
     /// Zeroes that are still to be written as data.
     left: u64,
     durable: Flags,
+    /// Bytes of the buffer that its bio has.
+    capacity: usize,
 }
 
 /// The bytes of a request; `None`: no disk reaches so far. Those of a flush mean nothing.
@@ -212,6 +214,7 @@ impl<P: Port> Worker<P> {
             }
             op::READ => {
                 let Some(buffer) = self.buffers.take(len as usize) else { return false };
+                self.slots[usize::from(tag)].capacity = buffer.capacity();
                 let mut bio = self.spare_bio();
                 let set = bio.reset_read(pos, buffer);
                 self.submit(tag, bio, set)
@@ -222,6 +225,7 @@ impl<P: Port> Worker<P> {
                     self.buffers.put(buffer);
                     return self.refuse(tag, error);
                 }
+                self.slots[usize::from(tag)].capacity = buffer.capacity();
                 let mut bio = self.spare_bio();
                 let set = bio.reset_write(pos, buffer);
                 bio.add_flags(durable);
@@ -246,7 +250,7 @@ impl<P: Port> Worker<P> {
         let Some(mut buffer) = self.buffers.take(part as usize) else { return false };
         buffer.fill(0);
         let slot = &mut self.slots[usize::from(tag)];
-        slot.left = left - part;
+        (slot.left, slot.capacity) = (left - part, buffer.capacity());
         let (pos, durable) = (slot.pos + slot.len - left, slot.durable);
         let mut bio = self.spare_bio();
         let set = bio.reset_write(pos, buffer);
@@ -342,7 +346,7 @@ impl<P: Port> Worker<P> {
         };
         match buffer {
             Some(buffer) => self.buffers.put(buffer),
-            None if op.has_data() => self.buffers.lost(moved as usize),
+            None if op.has_data() => self.buffers.lost(slot.capacity),
             None => {}
         }
         match result {

@@ -4,6 +4,7 @@ mod client;
 mod errors;
 mod hostile;
 mod life;
+mod lost;
 mod peers;
 mod protocol;
 mod stop;

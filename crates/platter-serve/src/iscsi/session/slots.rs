@@ -50,6 +50,8 @@ pub(super) struct Slot {
     pub(super) wanted: u32,
     /// Data to or from the medium.
     pub(super) data: Option<PoolBuf>,
+    /// Bytes of the buffer that its bio has.
+    pub(super) capacity: usize,
     /// Where the next data lies, and where the burst ends.
     pub(super) offset: u32,
     pub(super) burst_end: u32,

@@ -169,6 +169,7 @@ impl Session<'_> {
 
     fn submit_read(&mut self, index: u16, pos: u64, buffer: PoolBuf) {
         let mut bio = self.spare_bio();
+        self.slots.get(index).capacity = buffer.capacity();
         match bio.reset_read(pos, buffer) {
             Ok(()) => self.submit(index, bio, Flags::NONE),
             Err(fault) => self.fail(index, bio, fault),
@@ -177,6 +178,7 @@ impl Session<'_> {
 
     fn submit_write(&mut self, index: u16, pos: u64, buffer: PoolBuf, fua: bool) {
         let mut bio = self.spare_bio();
+        self.slots.get(index).capacity = buffer.capacity();
         match bio.reset_write(pos, buffer) {
             Ok(()) => self.submit(index, bio, if fua { Flags::FUA } else { Flags::NONE }),
             Err(fault) => self.fail(index, bio, fault),
@@ -229,12 +231,12 @@ impl Session<'_> {
     }
 
     fn finish(&mut self, mut bio: Bio) {
-        let (index, status, moved) = (bio.token() as u16, bio.status(), bio.done() + bio.len());
+        let (index, status) = (bio.token() as u16, bio.status());
         let has_data = bio.op().has_data();
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);
         if has_data && buffer.is_none() {
-            self.buffers.lost(moved as usize);
+            self.buffers.lost(self.slots.get(index).capacity);
         }
         match status {
             Ok(_) => self.step_moved(index, buffer),

@@ -25,8 +25,16 @@ pub(super) struct Slot {
     pub(super) job: Job,
     /// Bytes of the range whose pieces are done.
     pub(super) done: u32,
+    /// Bytes of the buffer that its bio has.
+    pub(super) capacity: usize,
     /// When it arrived.
     pub(super) mark: Mark,
+}
+
+impl Slot {
+    fn new(request: Request, mark: Mark) -> Slot {
+        Slot { request, job: Job::Flush, done: 0, capacity: 0, mark }
+    }
 }
 
 pub(super) struct Slots {
@@ -36,7 +44,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(depth: usize) -> Slots {
-        let empty = Slot { request: Request::default(), job: Job::Flush, done: 0, mark: Mark::default() };
+        let empty = Slot::new(Request::default(), Mark::default());
         let count = depth.min(usize::from(u16::MAX)) as u16;
         Slots { all: vec![empty; usize::from(count)], free: (0..count).rev().collect() }
     }
@@ -53,7 +61,7 @@ impl Slots {
     #[inline]
     pub(super) fn take(&mut self, request: &Request, mark: Mark) -> Option<u16> {
         let index = self.free.pop()?;
-        self.all[usize::from(index)] = Slot { request: *request, job: Job::Flush, done: 0, mark };
+        self.all[usize::from(index)] = Slot::new(*request, mark);
         Some(index)
     }
 

@@ -80,7 +80,8 @@ impl Session<'_> {
             }
         }
         let mut bio = self.spare_bio();
-        self.slots.get(slot).job = Job::Read;
+        let entry = self.slots.get(slot);
+        (entry.job, entry.capacity) = (Job::Read, buffer.capacity());
         if let Err(fault) = bio.reset_read(request.offset, buffer) {
             return self.fail(slot, bio, fault);
         }
@@ -103,7 +104,7 @@ impl Session<'_> {
 
     pub(super) fn submit_write(&mut self, slot: u16, buffer: PoolBuf) {
         let entry = self.slots.get(slot);
-        entry.job = Job::Write;
+        (entry.job, entry.capacity) = (Job::Write, buffer.capacity());
         let request = entry.request;
         let mut bio = self.spare_bio();
         if let Err(fault) = bio.reset_write(request.offset, buffer) {
@@ -124,7 +125,7 @@ impl Session<'_> {
     /// Submits the next step of a request that is carried out in steps.
     fn submit_step(&mut self, slot: u16, job: Job, mut buffer: PoolBuf) {
         let entry = self.slots.get(slot);
-        entry.job = job;
+        (entry.job, entry.capacity) = (job, buffer.capacity());
         let (request, done) = (entry.request, entry.done);
         buffer.truncate((request.length - done) as usize);
         let (mut bio, pos) = (self.spare_bio(), request.offset + u64::from(done));
@@ -170,7 +171,7 @@ impl Session<'_> {
         let entry = self.slots.get(slot);
         let (request, job) = (entry.request, entry.job);
         if has_data && buffer.is_none() {
-            self.buffers.lost(moved as usize);
+            self.buffers.lost(entry.capacity);
         }
         if let (Err(fault), false) = (status, job == Job::ReadAhead) {
             if let Some(buffer) = buffer {
