@@ -1,7 +1,9 @@
 //! The clients of a server: what operators see of them, and how they are disconnected.
 
 use crate::age::{Ages, Mark, Ticker};
+use crate::served::{Devices, Served};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -120,6 +122,24 @@ pub struct Clients {
     list: Mutex<BTreeMap<u64, Arc<Client>>>,
 }
 
+/// Why a client was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    /// There are so many, and no more are allowed.
+    Full(usize),
+    /// Its device was removed after it had chosen it.
+    Removed,
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotTaken::Full(most) => write!(f, "there are {most} clients, as many as allowed"),
+            NotTaken::Removed => f.write_str("its device was removed"),
+        }
+    }
+}
+
 /// A client as its export holds it. Dropping it removes the client from the list.
 pub struct Connected {
     clients: Arc<Clients>,
@@ -176,6 +196,27 @@ impl Clients {
         Some(Connected { clients: Arc::clone(self), client })
     }
 
+    /// Adds a client of a device, as [`connect`](Clients::connect) does, if the device is still served.
+    ///
+    /// # Errors
+    /// There are as many clients as the server takes, or the device was removed.
+    pub(crate) fn connect_to(
+        self: &Arc<Clients>,
+        (devices, served): (&Devices, &Arc<Served>),
+        export: &'static str,
+        peer: &str,
+        disconnect: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Connected, NotTaken> {
+        let client = self.connect(export, served.name(), peer, disconnect);
+        let client = client.ok_or(NotTaken::Full(self.most))?;
+        // In this order: a removal takes the device out of its list first and then looks for clients. Either it finds this
+        // one, or this finds the device gone.
+        match devices.has(served) {
+            true => Ok(client),
+            false => Err(NotTaken::Removed),
+        }
+    }
+
     /// Sets what is called when a request arrives after [`tick`](Clients::tick) has returned true.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.ticker.set_waker(wake);
@@ -207,6 +248,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_disk::device::Device;
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -223,6 +265,25 @@ mod tests {
         assert!(asked.load(Ordering::Relaxed));
         drop(first);
         assert_eq!(clients.list()[0].id, second.id);
+    }
+
+    #[test]
+    fn a_device_that_was_removed_gets_no_clients() {
+        let (clients, devices) = (Clients::new(1), Devices::default());
+        let add = || devices.add(Served::new("a", Device::ram(1 << 20).unwrap()).unwrap()).unwrap();
+        let connect = |served: &Arc<Served>| clients.connect_to((&devices, served), "nbd", "peer", || {});
+        add();
+        let served = devices.find("a").unwrap();
+        let client = connect(&served).ok().unwrap();
+        assert_eq!(connect(&served).err(), Some(NotTaken::Full(1)));
+        drop(client);
+        devices.remove("a").unwrap();
+        assert_eq!(connect(&served).err(), Some(NotTaken::Removed));
+        // Another one of the same name is not the one that was chosen.
+        add();
+        assert_eq!(connect(&served).err(), Some(NotTaken::Removed));
+        assert!(clients.list().is_empty());
+        assert!(connect(&devices.find("a").unwrap()).is_ok());
     }
 
     #[test]

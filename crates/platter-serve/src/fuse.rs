@@ -81,7 +81,8 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     begin(&fuse, most)
         .map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
     let directory = mount.directory().display().to_string();
-    let seats = Seats::new(Arc::clone(&start.clients), Arc::clone(&start.log), directory);
+    let (devices, clients) = (Arc::clone(&start.devices), Arc::clone(&start.clients));
+    let seats = Seats::new(devices, clients, Arc::clone(&start.log), directory);
     let shared = Arc::new(Shared::new(nodes, start.options.clone(), Arc::clone(&start.log), seats));
     let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
     let (slow, unaligned) = slow::start().map_err(no_thread)?;

@@ -188,7 +188,8 @@ impl Drop for Served {
     }
 }
 
-/// The devices of a server. Exports look names up when a client asks; clients that have a device keep it.
+/// The devices of a server. Exports look names up when a client asks; clients that have a device keep it. An export adds its
+/// clients with `Clients::connect_to`, so a device that was removed gets no more of them.
 #[derive(Default)]
 pub struct Devices {
     list: Mutex<Vec<Arc<Served>>>,
@@ -239,6 +240,12 @@ impl Devices {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let named = list.iter().find(|served| served.name == name);
         named.or_else(|| list.first().filter(|_| name.is_empty())).map(Arc::clone)
+    }
+
+    /// Whether this very device is served: not another one of its name.
+    pub(crate) fn has(&self, served: &Arc<Served>) -> bool {
+        let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.iter().any(|known| Arc::ptr_eq(known, served))
     }
 
     /// All devices, in the order in which they were added.

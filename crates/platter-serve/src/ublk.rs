@@ -110,7 +110,13 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let log = Arc::clone(&start.log);
     let shared = Shared::new(served, start.options.client_memory_bytes, log, first_flush);
     let (jobs, received) = channel();
-    let begin = Begin { attached: &attached, shared: &shared, clients: &start.clients, jobs: &jobs };
+    let begin = Begin {
+        attached: &attached,
+        shared: &shared,
+        devices: &start.devices,
+        clients: &start.clients,
+        jobs: &jobs,
+    };
     let manager = begin.run(&mut control, address.keep)?;
     let id = attached.info.id;
     let builder = thread::Builder::new().name("ublk-manager".to_owned());
@@ -150,6 +156,7 @@ fn find(devices: &Devices, address: &Address) -> Result<Arc<Served>, ServeError>
 struct Begin<'a> {
     attached: &'a Attached,
     shared: &'a Arc<Shared>,
+    devices: &'a Arc<Devices>,
     clients: &'a Arc<Clients>,
     jobs: &'a Sender<Job>,
 }
@@ -199,6 +206,7 @@ impl Begin<'_> {
                 info: info.clone(),
                 queue,
                 shared: Arc::clone(self.shared),
+                devices: Arc::clone(self.devices),
                 clients: Arc::clone(self.clients),
                 peer: format!("{} queue {queue}{recovered}", path(info.id)),
                 jobs: self.jobs.clone(),
@@ -246,6 +254,7 @@ struct Queue {
     info: DeviceInfo,
     queue: u16,
     shared: Arc<Shared>,
+    devices: Arc<Devices>,
     clients: Arc<Clients>,
     peer: String,
     jobs: Sender<Job>,
@@ -273,11 +282,10 @@ impl Queue {
     }
 
     fn worker(self) -> Result<Worker<QueueRing>, String> {
-        let Queue { device, info, queue, shared, clients, peer, jobs } = self;
+        let Queue { device, info, queue, shared, devices, clients, peer, jobs } = self;
         let depth = usize::from(info.depth);
         let channel = shared.served.device().channel(depth).map_err(|error| error.to_string())?;
-        let client =
-            connect(&clients, &shared, &peer, jobs).ok_or("there are as many clients as the server takes")?;
+        let client = connect((&*devices, &clients), &shared, &peer, jobs)?;
         let wake = Wake::new().map_err(|error| error.to_string())?;
         shared.add(&wake);
         let copies = info.flags & feature::USER_COPY != 0;
@@ -287,18 +295,21 @@ impl Queue {
     }
 }
 
-fn connect(clients: &Arc<Clients>, shared: &Shared, peer: &str, jobs: Sender<Job>) -> Option<Connected> {
+fn connect(
+    (devices, clients): (&Devices, &Arc<Clients>),
+    shared: &Shared,
+    peer: &str,
+    jobs: Sender<Job>,
+) -> Result<Connected, String> {
     let disconnect = move || {
         // It is being removed if nothing receives it.
         let _ = jobs.send(Job::Disconnect);
     };
-    let client = clients.connect(KIND, shared.served.name(), peer, disconnect);
-    if client.is_none() {
-        let why = "there are as many clients as the server takes";
-        let log: &Log = &shared.log;
-        log(&Event::Refused { export: KIND, peer, why });
-    }
-    client
+    clients.connect_to((devices, &shared.served), KIND, peer, disconnect).map_err(|why| {
+        let (log, why): (&Log, String) = (&shared.log, why.to_string());
+        log(&Event::Refused { export: KIND, peer, why: &why });
+        why
+    })
 }
 
 impl Export for UblkExport {

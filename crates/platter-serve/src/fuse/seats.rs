@@ -4,7 +4,7 @@ use super::seat::{Bells, Seat};
 use super::wire::KIND;
 use crate::clients::Clients;
 use crate::events::{Event, Log};
-use crate::served::Served;
+use crate::served::{Devices, Served};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -16,6 +16,7 @@ pub(super) struct Seats {
     /// How many have ended.
     ended: AtomicU64,
     pub(super) bells: Arc<Bells>,
+    devices: Arc<Devices>,
     clients: Arc<Clients>,
     log: Log,
     /// The mounted directory, for reports.
@@ -28,13 +29,19 @@ struct Occupied {
 }
 
 impl Seats {
-    pub(super) fn new(clients: Arc<Clients>, log: Log, directory: String) -> Arc<Seats> {
+    pub(super) fn new(
+        devices: Arc<Devices>,
+        clients: Arc<Clients>,
+        log: Log,
+        directory: String,
+    ) -> Arc<Seats> {
         let (next, ended) = (AtomicU64::new(1), AtomicU64::new(0));
         Arc::new(Seats {
             list: Mutex::default(),
             next,
             ended,
             bells: Arc::default(),
+            devices,
             clients,
             log,
             directory,
@@ -46,7 +53,7 @@ impl Seats {
     }
 
     /// Counts an open file of a device. Returns the number of its seat. `None`: there are as many clients as the server
-    /// takes.
+    /// takes, or the device was removed.
     pub(super) fn open(self: &Arc<Seats>, served: &Arc<Served>) -> Option<u64> {
         let mut list = self.list();
         if let Some(found) = list.iter_mut().find(|found| Arc::ptr_eq(found.seat.served(), served)) {
@@ -58,11 +65,15 @@ impl Seats {
         let disconnect = move || {
             Weak::upgrade(&seats).inspect(|seats| seats.end(handle, "it was disconnected"));
         };
-        let Some(client) = self.clients.connect(KIND, served.name(), &self.directory, disconnect) else {
-            drop(list);
-            let why = "there are as many clients as the server takes";
-            (self.log)(&Event::Refused { export: KIND, peer: &self.directory, why });
-            return None;
+        let device = (&*self.devices, served);
+        let client = match self.clients.connect_to(device, KIND, &self.directory, disconnect) {
+            Ok(client) => client,
+            Err(why) => {
+                drop(list);
+                let why = why.to_string();
+                (self.log)(&Event::Refused { export: KIND, peer: &self.directory, why: &why });
+                return None;
+            }
         };
         let seat = Arc::new(Seat::new(handle, client, served, Arc::clone(&self.bells)));
         list.push(Occupied { seat: Arc::clone(&seat), files: 1 });

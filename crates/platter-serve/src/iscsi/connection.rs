@@ -4,6 +4,7 @@ use super::login::{Agreed, Login, MAX_RECEIVE, MAX_TEXT, Status, Step};
 use super::names;
 use super::session::{Ground, IDLE, Session};
 use super::texts::Texts;
+use crate::clients::NotTaken;
 use crate::events::Event;
 use crate::served::Served;
 use crate::stream::admission::Admission;
@@ -51,8 +52,8 @@ fn serve(place: &Place, shared: &Shared, wire: &mut Wire<'_>) -> Result<(), Stri
                         discover(shared, wire, &agreed)
                     }
                     Some(served) => {
-                        let refusal = login.refusal(&header, Status::OUT_OF_RESOURCES);
-                        begin(place, shared, wire, (served, agreed), (response, answer, refusal))
+                        let refusal = |status| login.refusal(&header, status);
+                        begin(place, shared, wire, (served, agreed), (response, answer, &refusal))
                     }
                 };
             }
@@ -72,27 +73,25 @@ fn begin(
     shared: &Shared,
     wire: &mut Wire<'_>,
     (served, agreed): (Arc<Served>, Agreed),
-    (response, answer, refusal): (Header, Vec<u8>, Header),
+    (response, answer, refusal): (Header, Vec<u8>, &dyn Fn(Status) -> Header),
 ) -> Result<(), String> {
     let socket = &place.socket;
-    let disconnect = Arc::clone(socket);
     let peer = format!("{} ({})", place.peer, agreed.port);
     let unit = served.unit();
     // Given up last. An earlier session of this port counts among the clients, so it ends before another one is counted.
     let claim = unit.claim((&agreed.port, agreed.tsih), socket, wire.until);
-    let client = || {
-        let kind = shared.protocol.kind;
-        let client = shared.clients.connect(kind, served.name(), &peer, move || disconnect.disconnect());
-        client.ok_or_else(|| format!("there are {} clients, as many as allowed", shared.clients.most()))
-    };
     let first = wire.unread().to_vec();
-    let mut refuse = |why: String| {
+    let mut refuse_with = |status: Status, why: String| {
         // The refusal is the last that the initiator hears.
-        let _ = wire.send(refusal, &[]);
+        let _ = wire.send(refusal(status), &[]);
         why
     };
-    let _claim = claim.map_err(&mut refuse)?;
-    let client = client().map_err(&mut refuse)?;
+    let _claim = claim.map_err(|why| refuse_with(Status::OUT_OF_RESOURCES, why))?;
+    let client = place.connect(&served, &peer).map_err(|why| match why {
+        NotTaken::Full(_) => refuse_with(Status::OUT_OF_RESOURCES, why.to_string()),
+        NotTaken::Removed => refuse_with(Status::NOT_FOUND, why.to_string()),
+    })?;
+    let mut refuse = |why| refuse_with(Status::OUT_OF_RESOURCES, why);
     place.is_client(client.id);
     let admission = Admission::join(&served, &client, socket.fd())
         .map_err(|errno| refuse(format!("no descriptor for another connection: {errno}")))?;

@@ -27,7 +27,8 @@ pub(super) struct Status(u16);
 impl Status {
     const INITIATOR_ERROR: Status = Status(0x0200);
     const AUTHENTICATION: Status = Status(0x0201);
-    const NOT_FOUND: Status = Status(0x0203);
+    /// There is no such target, or no longer.
+    pub(super) const NOT_FOUND: Status = Status(0x0203);
     const VERSION: Status = Status(0x0205);
     const TOO_MANY_CONNECTIONS: Status = Status(0x0206);
     const NO_SESSION: Status = Status(0x020a);

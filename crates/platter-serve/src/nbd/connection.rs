@@ -25,12 +25,9 @@ pub(super) fn run(place: &Place) {
         Ok(None) => return,
         Err(why) => return place.refuse(&why),
     };
-    let disconnect = Arc::clone(socket);
-    let name = agreed.served.name().to_owned();
-    let Some(client) =
-        shared.clients.connect(shared.protocol.kind, &name, &place.peer, move || disconnect.disconnect())
-    else {
-        return place.refuse(&format!("there are {} clients, as many as allowed", shared.clients.most()));
+    let client = match place.connect(&agreed.served, &place.peer) {
+        Ok(client) => client,
+        Err(why) => return place.refuse(&why.to_string()),
     };
     place.is_client(client.id);
     // The client is listed before it is told so.

@@ -3,10 +3,10 @@
 use super::Protocol;
 use super::address::Listener;
 use super::socket::Socket;
-use crate::clients::Clients;
+use crate::clients::{Clients, Connected, NotTaken};
 use crate::events::{Event, Log};
 use crate::export::{Options, Start};
-use crate::served::Devices;
+use crate::served::{Devices, Served};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -62,6 +62,16 @@ impl Drop for Place {
 }
 
 impl Place {
+    /// Adds the connection to the clients of a device.
+    ///
+    /// # Errors
+    /// As for [`Clients::connect_to`].
+    pub(crate) fn connect(&self, served: &Arc<Served>, peer: &str) -> Result<Connected, NotTaken> {
+        let (shared, disconnect) = (&self.shared, Arc::clone(&self.socket));
+        let device = (&*shared.devices, served);
+        shared.clients.connect_to(device, shared.protocol.kind, peer, move || disconnect.disconnect())
+    }
+
     /// The negotiation is over.
     pub(crate) fn is_client(&self, client: u64) {
         if let Some(entry) = self.shared.lock().list.get_mut(&self.number) {

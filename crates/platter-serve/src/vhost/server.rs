@@ -166,9 +166,9 @@ impl Shared {
         let served: Arc<Served> = self.devices.find(&self.device).ok_or("its device was removed")?;
         let disconnect = Arc::clone(socket);
         // The peer sees the end when the device is done with its requests.
-        let client = self.clients.connect(KIND, served.name(), peer, move || disconnect.stop_receiving());
-        let most = self.clients.most();
-        let client = Arc::new(client.ok_or_else(|| format!("there are {most} clients, as many as allowed"))?);
+        let device = (&*self.devices, &served);
+        let client = self.clients.connect_to(device, KIND, peer, move || disconnect.stop_receiving());
+        let client = Arc::new(client.map_err(|why| why.to_string())?);
         let session = Session::new(SessionStart {
             served,
             client: Arc::clone(&client),

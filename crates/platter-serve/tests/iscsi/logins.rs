@@ -108,6 +108,24 @@ fn logins_that_cannot_be_are_refused_with_their_reason() {
 }
 
 #[test]
+fn a_login_to_a_device_that_is_removed_meanwhile_is_refused() {
+    let mut fixture = serve(ram());
+    let mut initiator = connect(&fixture.address);
+    let begin = [NAME, ("TargetName", TARGET), ("AuthMethod", "None")];
+    let (header, _) = initiator.login(FROM_SECURITY, &begin).unwrap();
+    assert_eq!((status(&header), header.flags()), (0, FROM_SECURITY));
+    let server = fixture.server.as_ref().unwrap();
+    // As `device.remove` does: it takes the device out of the list, and then finds no client of it.
+    assert!(server.devices().remove("disk").is_some() && server.clients().list().is_empty());
+    let (header, _) = initiator.login(TO_FULL_FEATURE, &[]).unwrap();
+    assert_eq!(status(&header), 0x0203);
+    assert!(server.clients().list().is_empty());
+    assert!(initiator.is_closed());
+    let events = fixture.stop();
+    assert!(events.iter().any(|event| event.contains("its device was removed")), "{events:?}");
+}
+
+#[test]
 fn text_may_come_in_pieces() {
     let fixture = serve(ram());
     let mut initiator = connect(&fixture.address);
