@@ -156,6 +156,9 @@ impl Engine {
             count += 1;
             self.work += 1;
             aheads += u32::from(ahead);
+            if !ahead {
+                self.handles.demand(page);
+            }
         }
         self.send_fill(ask, open, window.sync);
         if aheads > 0 {

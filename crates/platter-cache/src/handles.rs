@@ -9,6 +9,7 @@ use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::time::{Span, Time};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// How long a read call that could continue keeps its handle from other calls. If a program runs its lane
 /// less often than that, its calls overlap and the policy becomes less exact. Without a limit, a lane that is
@@ -61,6 +62,8 @@ pub(super) struct Handles {
     awaited: Vec<u16>,
     /// When the first handle is taken away from a call that does not continue.
     due: Option<Time>,
+    /// Pages that the current step of a read needs and has begun to read.
+    pub(super) demanded: Vec<Range<u64>>,
 }
 
 impl Handles {
@@ -78,9 +81,18 @@ impl Handles {
             calls: 0,
             awaited: Vec::new(),
             due: None,
+            demanded: Vec::new(),
         };
         handles.open(HandleId::DEVICE, policy);
         handles
+    }
+
+    /// A page that a read needs is being read.
+    pub(super) fn demand(&mut self, page: u64) {
+        match self.demanded.last_mut().filter(|last| last.end == page) {
+            Some(last) => last.end += 1,
+            None => self.demanded.push(page..page + 1),
+        }
     }
 
     /// Adds a handle. Handles beyond 65,535 share the entry of the device.

@@ -280,18 +280,27 @@ impl Engine {
         if self.jobs.is_empty() {
             return;
         }
+        // First those that have only to drop pages: others may wait for these pages.
+        self.run_passes(true);
+        self.run_passes(false);
+        self.run_dont_need();
+        self.run_prefetch();
+    }
+
+    /// Does a piece of each operation that the device has carried out, or of each other one.
+    fn run_passes(&mut self, carried_out: bool) {
         let mut at = 0;
-        while at < self.jobs.passes.len() {
+        while let Some(pass) = self.jobs.passes.get(at) {
             if self.is_spent() {
                 self.jobs.can_go_on = true;
                 break;
             }
             let before = self.jobs.passes.len();
-            self.run_pass(at);
+            if matches!(pass.state, PassState::Sweep(..)) == carried_out {
+                self.run_pass(at);
+            }
             at += usize::from(self.jobs.passes.len() == before);
         }
-        self.run_dont_need();
-        self.run_prefetch();
     }
 
     fn run_prefetch(&mut self) {
@@ -356,6 +365,7 @@ impl Engine {
 
     /// Advances an operation. Removes it from the list when it has ended.
     fn run_pass(&mut self, at: usize) {
+        let mut flushed = None;
         loop {
             if self.is_spent() {
                 self.jobs.can_go_on = true;
@@ -401,6 +411,11 @@ impl Engine {
                             Some(fault) => return self.end_pass(at, Some(fault)),
                             None => {
                                 self.set_pass(at, PassState::Clear(page));
+                                if flushed.replace(page) == Some(page) {
+                                    // What keeps it from being written ends outside of this loop.
+                                    self.jobs.can_go_on = true;
+                                    return;
+                                }
                                 continue;
                             }
                         },

@@ -91,7 +91,9 @@ impl Engine {
         let policy = self.handles.at(place).and_then(|handle| handle.policy.take());
         let Some(policy) = policy else { return };
         self.progress = true;
+        self.handles.demanded.clear();
         tell(policy.lock().policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
+        task.missed.append(&mut self.handles.demanded);
         if let Some(handle) = self.handles.at(place) {
             handle.policy = Some(policy);
         }
@@ -111,9 +113,11 @@ impl Engine {
         // A caller whose call is over does not wait for its lane.
         let own = task.ask.own;
         task.ask.own &= !task.over;
+        self.handles.demanded.clear();
         for window in task.plan.begin() {
             View { engine: self, ask: &task.ask }.read(window);
         }
+        task.missed.append(&mut self.handles.demanded);
         task.ask.own = own;
     }
 
@@ -233,7 +237,10 @@ impl Engine {
 
     /// Takes the valid part of a page for the task's bio; it is copied after the lock is released.
     fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
-        let handle = task.ask.handle;
+        let (handle, page) = (task.ask.handle, task.at / PAGE);
+        if task.missed.iter().any(|pages| pages.contains(&page)) {
+            self.count_miss(task);
+        }
         if !task.steps.missed {
             self.handles.count(handle, |counters| counters.hits += 1);
         }
@@ -331,7 +338,7 @@ impl Engine {
         let once = self.handles.at(late.handle).is_some_and(|handle| handle.once);
         for page in late.pages {
             if page > first {
-                self.handles.count(late.handle, |counters| counters.hits += 1);
+                self.handles.count(late.handle, |counters| counters.misses += 1);
             }
             if let Some(frame) = self.pages.store.find(page) {
                 self.pages.store.frames().touch(frame);

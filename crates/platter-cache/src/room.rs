@@ -100,8 +100,8 @@ impl Engine {
                 task.turn = Some(self.turn_of(task));
                 return self.park_for_turn(task);
             }
-            if self.ios.out == 0 && self.jobs.is_empty() {
-                // No event will change this: the dirty pages wait for a write in doubt.
+            if self.ios.out == 0 && !self.jobs.can_go_on {
+                // No event will change this: the dirty pages wait for a write in doubt, and so do jobs if there are any.
                 return Err(Engine::at_layer(Kind::InDoubt, task.bio.pos()));
             }
         }
@@ -209,7 +209,7 @@ impl Engine {
             let dirty = &self.pages.dirty;
             let room = dirty.rules.limit.saturating_sub(dirty.taken());
             // While anything is in flight, its end is another occasion to check.
-            let is_still = self.events || (self.ios.out == 0 && self.jobs.is_empty());
+            let is_still = self.events || (self.ios.out == 0 && !self.jobs.can_go_on);
             let idle = is_still && self.ios.writing == 0;
             let none = (idle && self.write_error.is_some()) || (self.events && self.hopeless().is_some());
             self.room.grant(now, &self.lanes, room, none);

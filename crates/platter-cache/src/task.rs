@@ -13,6 +13,7 @@ use crate::readahead::{Access, Call, PAGE};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
+use std::ops::Range;
 
 /// Turns in which a task tries again before it waits for a copy: to copy a page takes less than a microsecond, to wake a thread
 /// several. What it gains was not measured. If the thread that copies does not run, that many turns are lost.
@@ -134,6 +135,7 @@ pub(super) struct Piece {
 pub(super) struct Spare {
     pub(super) flushing: Flushing,
     pub(super) pieces: Vec<Piece>,
+    pub(super) missed: Vec<Range<u64>>,
     pub(super) early: Early,
     pub(super) inflow: Inflow,
     pub(super) plan: Plan,
@@ -179,6 +181,8 @@ pub(super) struct Task {
     pub(super) end: u64,
     /// Pieces to copy.
     pub(super) pieces: Vec<Piece>,
+    /// Pages that it has begun to read because they were not cached.
+    pub(super) missed: Vec<Range<u64>>,
     /// The hold on the page that it waits for.
     pub(super) hold: Option<HoldId>,
     pub(super) early: Early,
@@ -256,6 +260,7 @@ impl Task {
             at: bio.pos(),
             end: bio.end(),
             pieces: spare.pieces,
+            missed: spare.missed,
             hold: None,
             early: spare.early,
             inflow: spare.inflow,
@@ -275,11 +280,12 @@ impl Task {
     /// Returns the parts that can be reused.
     pub(super) fn into_parts(mut self) -> (Bio, Spare) {
         self.flushing.reset();
+        self.missed.clear();
         self.early.reset();
         self.inflow.reset();
         self.plan.end(&mut self.call);
-        let Task { bio, flushing, pieces, early, inflow, plan, .. } = self;
-        (bio, Spare { flushing, pieces, early, inflow, plan })
+        let Task { bio, flushing, pieces, missed, early, inflow, plan, .. } = self;
+        (bio, Spare { flushing, pieces, missed, early, inflow, plan })
     }
 
     /// Whether the task can continue.

@@ -1,7 +1,7 @@
 //! Commands of the disk's own set pass a cache without breaking what it promises.
 
 use crate::disk::{Disk, INQUIRED, Lane, NOWHERE, Options, SECOND, command, flush, numbered, read, write};
-use crate::rig::{cached, small};
+use crate::rig::{cached, small, until};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::{Outcome, Reach};
 use platter_block::fault::Kind;
@@ -254,4 +254,33 @@ fn random_operations_agree_with_a_model() {
         // A cache with dirty pages would wait for the disk when it is dropped.
         run(&disk, &mut lane, flush(200));
     }
+}
+
+/// A command needs a page written that waits for a page which a discard is dropping. It ends, whatever the order in which
+/// operations of the disk end.
+#[test]
+fn a_command_waits_for_the_pages_of_a_discard() {
+    let test = std::thread::spawn(|| {
+        let (disk, device, mut lane) = open();
+        let mut gone = Guarded(Lane::open(&device), Arc::clone(&disk));
+        run(&disk, &mut gone, write(8 * PAGE, 1, 1, Flags::NONE));
+        for (token, page) in [(2, 32), (3, 0)] {
+            gone.send(numbered(Bio::new(Op::Discard, page * PAGE, 16 * PAGE), token, Flags::NONE));
+        }
+        gone.poll();
+        assert_eq!(disk.held(), [32 * PAGE, 0]);
+        drop(gone);
+        run(&disk, &mut lane, write(50 * PAGE, 2, 4, Flags::SOFT_BARRIER));
+        run(&disk, &mut lane, write(60 * PAGE, 3, 5, Flags::NONE));
+        lane.send(sent(reads(60 * PAGE), 4096, 0, 6));
+        for page in [32, 0] {
+            lane.poll();
+            assert!(!lane.is_done(6));
+            disk.finish(page * PAGE);
+        }
+        settle(&disk, &mut lane, 6);
+        assert_eq!(lane.brought(6), 3);
+    });
+    assert!(until(|| test.is_finished()), "it hangs");
+    test.join().unwrap();
 }

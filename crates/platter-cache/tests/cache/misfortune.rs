@@ -32,6 +32,10 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
+        Rig::of(&small(32))
+    }
+
+    fn of(cache: &Settings) -> Rig {
         let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 64, write_cache: false };
         let world = World::new(1);
         let (disk, _) = rig::disk(&world, ideal, None);
@@ -40,7 +44,7 @@ impl Rig {
         // The disk does not cancel a command that is stuck.
         let channels = disk.clone();
         let backend = rig::backend_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
-        let device = rig::cached(backend, &small(32));
+        let device = rig::cached(backend, cache);
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }
     }
@@ -354,4 +358,28 @@ fn a_discard_waits_for_what_is_in_doubt() {
     channel.wait(&mut done, None);
     assert_eq!(done[2].status(), Ok(()));
     assert_eq!(rig.first(&rig.device), 0);
+}
+
+/// A discard that waits for writes in doubt is no reason for writers at the limit to wait, too.
+#[test]
+fn writers_are_told_of_doubt_beside_a_discard_that_waits() {
+    let rig = Rig::of(&Settings { background: 25, dirty: 25, ..small(32) });
+    // As many as may be dirty.
+    (0..8u64).for_each(|page| rig.device.write_at(&[5; 4096], page * 4096).unwrap());
+    rig.stick(true);
+    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
+    rig.stick(false);
+    let (mut channel, mut done) = (rig.device.channel(4).unwrap(), Vec::new());
+    assert!(channel.submit(Bio::new(Op::Discard, 0, 4096)).is_ok());
+    assert!(channel.poll(&mut done) == 0 && channel.outstanding() == 1);
+    // The pause of write-back is over.
+    rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(1));
+    assert!(channel.submit(write(65536)).is_ok());
+    (0..8).for_each(|_| _ = channel.poll(&mut done));
+    let found: Vec<_> =
+        done.iter().map(|bio| (bio.op(), bio.status().err().map(|fault| fault.kind))).collect();
+    rig.release();
+    channel.wait(&mut done, None);
+    assert_eq!(found, [(Op::Write, Some(Kind::InDoubt))]);
+    assert_eq!(done[1].status(), Ok(()));
 }

@@ -5,6 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::hint::Hint;
 use platter_cache::Settings;
+use platter_cache::readahead::by_name;
 use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
 use platter_disk::sync_io::IoOptions;
@@ -62,14 +63,34 @@ fn a_read_that_ended_without_the_lock_is_counted() {
     for round in 1..=20 {
         handle.read_at(&mut buffer, round * MIB).unwrap();
         let counters = handle.counters().unwrap();
-        // The first page is missing; the others have been read with it.
-        assert_eq!((counters.misses, counters.hits, counters.reads.iter().sum()), (round, 3 * round, round));
+        // The pages that have been read with the first one were missing, too.
+        assert_eq!((counters.misses, counters.hits, counters.reads.iter().sum()), (4 * round, 0, round));
     }
     // What was read is in memory, for this thread and others.
     let reads = handle.counters().unwrap().reads;
     (1..=20).for_each(|round| handle.read_at(&mut buffer, round * MIB).unwrap());
     assert_eq!(handle.counters().unwrap().reads, reads);
-    assert_eq!(device.cache_counters().unwrap().hits, 3 * 20 + 4 * 20);
+    assert_eq!(device.cache_counters().unwrap().hits, 4 * 20);
+}
+
+/// Each page of a read counts as one that was cached when it was requested, or as one that was not.
+#[test]
+fn pages_that_a_read_lacks_are_misses() {
+    let readahead = by_name("none").unwrap();
+    let below = Device::ram(4 * MIB).unwrap();
+    let device = rig::cached(Arc::clone(below.backend()), &Settings { window: 0, readahead, ..small(4096) });
+    let (handle, mut channel) = (device.handle(), device.channel(4).unwrap());
+    let count = || handle.counters().map(|counters| (counters.misses, counters.hits));
+    let mut buffer = vec![0; 65536];
+    for page in [8, 12] {
+        handle.read_at(&mut buffer[..4096], MIB + page * 4096).unwrap();
+    }
+    assert_eq!(count(), Some((2, 0)));
+    let mut bio = Bio::read(MIB, buffer).unwrap();
+    bio.set_handle(handle.id());
+    assert!(channel.submit(bio).is_ok());
+    channel.wait(&mut Vec::new(), None);
+    assert_eq!(count(), Some((16, 2)));
 }
 
 /// A page that a program reads by reference gets another frame when it is written to, with what is not written.
