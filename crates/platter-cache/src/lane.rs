@@ -329,7 +329,9 @@ fn end_read(tasks: &mut [Task], base: &mut LaneBase<Shared>) -> bool {
         return false;
     };
     let inbox = &base.host.late;
-    if came.token() != Ios::token(key) || came.status().is_err() || inbox.is_urgent() {
+    // One that has not filled all of its memory has failed, too.
+    let has_failed = came.status().is_err() || !came.is_empty();
+    if came.token() != Ios::token(key) || has_failed || inbox.is_urgent() {
         return false;
     }
     let pages = task.at / PAGE..task.end.div_ceil(PAGE);

@@ -1,14 +1,15 @@
 //! Failures below, and which callers are told.
 
 use crate::rig::{self, small};
+use crate::script::{Hand, Script};
 use platter_block::backend::{Backend, LaneUse};
-use platter_block::bio::{Flags, Op};
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::time::Span;
-use platter_cache::Write;
+use platter_cache::{self as cache, Settings, Write};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
@@ -83,7 +84,7 @@ fn bad_sectors(reads: bool, sectors: std::ops::Range<u64>, write: Write) -> Devi
     let bad = vec![BadSectors { sectors, reads, writes: !reads }];
     let plan = FaultPlan { bad, ..FaultPlan::default() };
     let (disk, _) = rig::disk(&World::new(1), ideal, Some(plan));
-    let settings = platter_cache::Settings { write, window: 131_072, ..small(128) };
+    let settings = Settings { write, window: 131_072, ..small(128) };
     rig::cached(rig::backend(&disk, DiskSettings::default()), &settings)
 }
 
@@ -144,6 +145,39 @@ fn a_flush_that_the_device_refuses_is_refused() {
     let device = rig::cached(failing(&ram(), Op::Flush, 0, 5), &small(16));
     assert!(device.write_at_with(&[1; 512], 0, IoOptions::flags(Flags::HARD_BARRIER)).is_err());
     assert!(device.flush().is_err());
+}
+
+/// Submits a bio and runs the lane until it has ended. Returns the kind of its fault.
+fn ends(hand: &mut Hand, bio: Bio) -> Option<Kind> {
+    hand.submit(0, bio);
+    (0..64).find_map(|_| hand.kinds(0).pop()).expect("the bio ends").1
+}
+
+/// A device that calls an I/O complete and has done half of it: the rest is neither clean nor valid. On the shared lane, and on
+/// that of a caller which sleeps.
+#[test]
+fn what_a_device_has_done_in_part_has_failed() {
+    for lane_use in [LaneUse::Exclusive, LaneUse::Synchronous] {
+        let script = Script::new("script", MIB);
+        let device = cache::new(script.backend(), &Settings { window: 0, ..small(64) }).unwrap();
+        let mut hand = Hand::by(&device, lane_use);
+        let read = || {
+            let mut bio = Bio::read(65536, vec![0u8; 4096]).unwrap();
+            bio.add_flags(Flags::BORROWED);
+            bio
+        };
+        assert_eq!(ends(&mut hand, Bio::write(0, vec![7u8; 4096]).unwrap()), None);
+        script.cut_short(true);
+        assert_eq!(ends(&mut hand, Bio::flush()), Some(Kind::Short), "{lane_use:?}");
+        assert_eq!(ends(&mut hand, read()), Some(Kind::Short), "{lane_use:?}");
+        script.cut_short(false);
+        script.seen();
+        assert_eq!(ends(&mut hand, Bio::flush()), None, "{lane_use:?}");
+        assert_eq!(ends(&mut hand, read()), None, "{lane_use:?}");
+        let seen: Vec<_> = script.seen().iter().map(|seen| (seen.op, seen.pos, seen.len)).collect();
+        let expected = [(Op::Write, 0, 4096), (Op::Flush, 0, 0), (Op::Read, 65536, 4096)];
+        assert_eq!(seen, expected, "{lane_use:?}");
+    }
 }
 
 /// A flush of a range writes that range to the disk, and no other pages.

@@ -4,7 +4,7 @@
 //! that lists in it keep their memory. The bios of an I/O carry its [token](IoTable::token).
 
 use platter_block::bio::{Bio, Op};
-use platter_block::fault::Fault;
+use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
 
 /// Identifies an I/O: index and generation.
@@ -135,7 +135,7 @@ impl<S> IoTable<S> {
     pub fn came_back(&mut self, bio: Bio) -> Option<IoKey> {
         let key = self.of(&bio)?;
         let io = &mut self.ios[key.index as usize];
-        if let Err(fault) = bio.status()
+        if let Err(fault) = status_of(&bio)
             && io.failed.is_none_or(|(_, pos)| bio.pos() < pos)
         {
             io.failed = Some((fault, bio.pos()));
@@ -167,4 +167,11 @@ impl<S> IoTable<S> {
         io.is_away = false;
         self.free.push(key.index);
     }
+}
+
+/// The outcome of a bio that has come back. A transfer that its device calls complete and of which bytes are left has failed: the
+/// rest of its memory was not filled, or was not written. Commands tell how much they have transferred.
+fn status_of(bio: &Bio) -> Status {
+    let is_short = matches!(bio.op(), Op::Read | Op::Write) && !bio.is_empty();
+    bio.status().and(if is_short { Err(Fault::new(Kind::Short, Stage::Layer)) } else { Ok(()) })
 }

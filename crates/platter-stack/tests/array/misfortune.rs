@@ -270,3 +270,16 @@ fn a_flush_that_is_given_up_tells_the_error_of_a_member() {
         }
     }
 }
+
+/// A member that calls a part complete and has done half of it.
+#[test]
+fn what_a_member_has_done_in_part_has_failed() {
+    let (name, disks, device) = gated().swap_remove(0);
+    let mut hand = Hand::on(&device);
+    disks[1].cut_short(true);
+    write(&mut hand, 0, 1, (0, CHUNK as usize * 4), |_| {});
+    assert_eq!(hand.kinds(0), [(1, Some(Kind::Short))], "{name}");
+    disks[1].cut_short(false);
+    write(&mut hand, 0, 2, (0, CHUNK as usize * 4), |_| {});
+    assert_eq!(hand.kinds(0), [(2, None)], "{name}");
+}

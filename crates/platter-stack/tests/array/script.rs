@@ -28,6 +28,8 @@ struct State {
     /// Only those of this operation.
     only: Option<Op>,
     status: Option<Fault>,
+    /// Bios that succeed are done to their half only.
+    is_short: bool,
 }
 
 /// The device: bios end at the next run, or when the test says so.
@@ -70,6 +72,11 @@ impl Script {
         self.state().status = fault;
     }
 
+    /// Sets whether bios end with half of their bytes left, and without an error.
+    pub(crate) fn cut_short(&self, is_short: bool) {
+        self.state().is_short = is_short;
+    }
+
     /// The bios that the device got since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut self.state().seen)
@@ -106,6 +113,7 @@ struct ScriptLane {
 impl ScriptLane {
     fn end(&mut self, mut bio: Bio, status: Status) {
         match status {
+            Ok(()) if self.script.state().is_short => bio.advance(bio.len() / 2),
             Ok(()) => bio.advance(bio.len()),
             Err(fault) => bio.fail(fault),
         }
@@ -180,7 +188,12 @@ pub(crate) struct Hand {
 
 impl Hand {
     pub(crate) fn on(device: &Arc<dyn Backend>) -> Hand {
-        Hand { lane: device.open_lane(LaneUse::Exclusive).unwrap(), done: Vec::new() }
+        Hand::by(device, LaneUse::Exclusive)
+    }
+
+    /// As `on`, with a lane that is opened for this use.
+    pub(crate) fn by(device: &Arc<dyn Backend>, lane_use: LaneUse) -> Hand {
+        Hand { lane: device.open_lane(lane_use).unwrap(), done: Vec::new() }
     }
 
     /// Submits a bio.
