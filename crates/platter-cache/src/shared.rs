@@ -237,9 +237,14 @@ impl Host for Shared {
             engine.catch_up();
             return Ok(engine);
         }
-        if !self.broken.swap(true, Ordering::SeqCst) {
+        if !self.broken.load(Ordering::SeqCst) {
             // Cached pages can no longer be trusted.
             self.frames.shut();
+            // No thread has the lock or gets it any more, so nothing would be published.
+            self.port.break_off();
+            self.board.clear();
+            // Stored last: a caller that is refused finds all of this done.
+            self.broken.store(true, Ordering::SeqCst);
         }
         Err(Fault::new(Kind::Broken, Stage::Layer))
     }

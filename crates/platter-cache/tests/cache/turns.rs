@@ -1,16 +1,20 @@
 //! How often and for how long the engine is locked: counted, not timed.
 
 use crate::rig::{self, small};
-use platter_block::backend::Backend;
+use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
+use platter_block::fault::Kind;
 use platter_block::hint::Hint;
+use platter_block::trace::{Event, Sink};
 use platter_cache::Settings;
 use platter_cache::readahead::by_name;
 use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
 use platter_disk::sync_io::IoOptions;
 use platter_sim::rng::Rng;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIB: u64 = 1 << 20;
 
@@ -254,33 +258,41 @@ fn a_durable_write_looks_at_its_own_pages_only() {
     assert!(many <= few + 10, "beside 10 dirty pages {few} looks, beside 10,000 {many}");
 }
 
+/// A sink that panics once it is armed.
+struct Bomb(Arc<AtomicBool>);
+
+impl Sink for Bomb {
+    fn event(&mut self, _event: &Event) {
+        assert!(!self.0.load(Ordering::SeqCst), "the sink breaks down");
+    }
+}
+
+/// A device with such sinks, and what arms them.
+fn over_a_bomb() -> (Arc<AtomicBool>, Device) {
+    let armed = Arc::new(AtomicBool::new(false));
+    let below = Device::ram(4 * MIB).unwrap();
+    let maker = Arc::clone(&armed);
+    below.backend().trace(Some(Arc::new(move || Box::new(Bomb(Arc::clone(&maker))) as Box<dyn Sink>)));
+    (armed, below)
+}
+
 /// A panic in a layer below leaves the cache inconsistent: from then on all calls fail, and the error says
 /// why.
 #[test]
 fn a_cache_that_a_panic_has_broken_says_so() {
-    use platter_block::trace::{Event, Sink};
-    struct Bomb(Arc<std::sync::atomic::AtomicBool>);
-    impl Sink for Bomb {
-        fn event(&mut self, _event: &Event) {
-            assert!(!self.0.load(std::sync::atomic::Ordering::SeqCst), "the sink breaks down");
-        }
-    }
-    let armed = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let below = Device::ram(MIB).unwrap();
-    let maker = Arc::clone(&armed);
-    below.backend().trace(Some(Arc::new(move || Box::new(Bomb(Arc::clone(&maker))) as Box<dyn Sink>)));
+    let (armed, below) = over_a_bomb();
     let device = rig::cached(Arc::clone(below.backend()), &small(64));
     device.write_at(&[1; 4096], 0).unwrap();
     let mut page = [0; 4096];
     device.read_at(&mut page, 0).unwrap();
-    armed.store(true, std::sync::atomic::Ordering::SeqCst);
+    armed.store(true, Ordering::SeqCst);
     let mut channel = device.channel(4).unwrap();
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
         assert!(channel.submit(Bio::flush()).is_ok());
         channel.wait(&mut Vec::new(), None);
     }));
     assert!(panicked.is_err());
-    armed.store(false, std::sync::atomic::Ordering::SeqCst);
+    armed.store(false, Ordering::SeqCst);
     for result in [
         device.flush(),
         device.write_at(&[2; 4096], 8192),
@@ -289,11 +301,47 @@ fn a_cache_that_a_panic_has_broken_says_so() {
         device.handle().advise(Hint::WillNeed, 0, 4096),
     ] {
         let error = result.expect_err("it is broken");
-        assert_eq!(error.fault.kind, platter_block::fault::Kind::Broken, "{error}");
+        assert_eq!(error.fault.kind, Kind::Broken, "{error}");
         assert!(error.to_string().contains("an earlier panic"), "{error}");
     }
     assert!(device.facts().iter().any(|(key, value)| *key == "state" && value.contains("earlier panic")));
     assert_eq!(Op::Flush, Bio::flush().op());
+}
+
+/// What it had published of its work is gone, or the thread that does such work would run for it again and again. Reads that take no
+/// lock fail too, whether or not anything else is called first.
+#[test]
+fn a_cache_that_a_panic_has_broken_has_no_work() {
+    for shards in [1, 3] {
+        let (armed, below) = over_a_bomb();
+        let settings = Settings { shards, extent: 16384, ..small(768) };
+        let cache = platter_cache::new(Arc::clone(below.backend()), &settings).unwrap();
+        let open = |lane_use| cache.open_lane(lane_use).unwrap();
+        let (mut background, mut lane) = (open(LaneUse::Shared), open(LaneUse::Exclusive));
+        let (now, mut done, mut page) = (cache.now(), Vec::new(), [0; 4096]);
+        lane.submit(now, Bio::write(0, vec![1u8; 4096]).unwrap());
+        (0..64).for_each(|_| lane.turn(now, &mut done));
+        assert!(done.len() == 1 && done[0].status().is_ok());
+        let memory = cache.resident().unwrap();
+        assert!(memory.read(0, &mut page) && page == [1; 4096]);
+        background.run(now);
+        assert!(background.next_wakeup().is_some() && !background.is_idle(), "a page is dirty");
+        armed.store(true, Ordering::SeqCst);
+        let flush = || {
+            lane.submit(now, Bio::flush());
+            lane.run(now);
+        };
+        assert!(catch_unwind(AssertUnwindSafe(flush)).is_err());
+        armed.store(false, Ordering::SeqCst);
+        assert!(!memory.read(0, &mut page), "shards={shards}");
+        background.run(now);
+        assert!(background.next_wakeup().is_none() && background.is_idle(), "shards={shards}");
+        assert_eq!(background.in_flight(), 0, "shards={shards}");
+        background.submit(now, Bio::read(0, vec![0u8; 4096]).unwrap());
+        background.run(now);
+        background.take_done(&mut done);
+        assert_eq!(done[1].status().unwrap_err().kind, Kind::Broken, "shards={shards}");
+    }
 }
 
 /// A closed device is not kept alive by its registration for wakeups.

@@ -123,6 +123,14 @@ impl Board {
         self.tell(now, lanes, outlook.thread, !simulated);
     }
 
+    /// A panic has broken the layer: no work is left, and nothing is published any more. To be called when no thread can publish.
+    #[cold]
+    pub fn clear(&self) {
+        [&self.due, &self.told, &self.visit].into_iter().for_each(|time| time.store(NEVER, Ordering::SeqCst));
+        set(&self.out, false);
+        set(&self.works, false);
+    }
+
     /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
     fn tell<F>(&self, now: Time, lanes: &Lanes<F>, thread: Option<Time>, comes: bool) {
         let told = self.told.load(Ordering::SeqCst);

@@ -114,6 +114,7 @@ impl<L: Layer> Frame<L> {
         if !engine.is_broken() {
             engine.break_off("a panic of a device below");
         }
+        self.board.clear();
         BROKEN
     }
 

@@ -111,7 +111,7 @@ pub trait Host: Send + Sync + 'static {
     /// The state behind the lock.
     type Engine: Turns;
 
-    /// Takes the lock, for a short time.
+    /// Takes the lock, for a short time. After a panic it [clears the board](Board::clear), because nothing is published any more.
     ///
     /// # Errors
     /// [`Kind::Broken`](platter_block::fault::Kind::Broken) after a panic.
@@ -270,5 +270,7 @@ impl<H: Host + ?Sized> Drop for Breaks<'_, H> {
         self.port.break_off();
         // Released by a thread that panics, so all lanes are woken.
         drop(engine);
+        // The layer notices it now: a program may use only what it answers without its state.
+        drop(self.host.engine());
     }
 }

@@ -55,7 +55,7 @@ pub struct Port {
     in_flight: AtomicU64,
     /// 1: the lane has memory of I/Os that have ended, and the layer waits for it.
     owes_memory: AtomicU64,
-    /// 1: the lane has panicked.
+    /// 1: the lane, or the layer, has panicked.
     broken: AtomicU64,
     /// Time is virtual: it passes while any lane is run, so the lane is always asked for its next wakeup.
     simulated: bool,
@@ -193,8 +193,12 @@ impl Port {
         (heard, wants_turn)
     }
 
-    /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more.
+    /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more. None after a
+    /// panic: nothing takes them in.
     pub fn in_flight(&self) -> u32 {
+        if self.is_broken() {
+            return 0;
+        }
         let count = self.ordered.load(Ordering::Relaxed) + self.in_flight.load(Ordering::Relaxed);
         u32::try_from(count).unwrap_or(u32::MAX)
     }
@@ -217,12 +221,12 @@ impl Port {
         }
     }
 
-    /// The lane has panicked: it is not run again.
+    /// The lane, or the layer, has panicked: the lane is not run again.
     pub fn break_off(&self) {
         self.broken.store(1, Ordering::SeqCst);
     }
 
-    /// Whether the lane has panicked.
+    /// Whether it has.
     #[inline]
     pub fn is_broken(&self) -> bool {
         self.broken.load(Ordering::SeqCst) != 0
