@@ -24,6 +24,7 @@ use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::{Board, EngineLock, Host, Port, Turns};
 use platter_stack::reports::Reports;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -108,16 +109,30 @@ impl Shared {
     ///
     /// # Errors
     /// There is not enough memory, or the engine is broken.
-    pub(super) fn populate(&self, tuning: &Tuning) -> Result<(), String> {
+    fn populate(&self, tuning: &Tuning) -> Result<(), String> {
+        self.populate_by(tuning, |frames| self.frames.populate(frames))
+    }
+
+    fn populate_by(
+        &self,
+        tuning: &Tuning,
+        populate: impl FnOnce(Range<u32>) -> Result<(), Errno>,
+    ) -> Result<(), String> {
         let pages = tuning.tuned().pages;
         let before = self.engine().map_err(|fault| fault.to_string())?.pages.most();
         if !self.populates || pages <= before {
             return Ok(());
         }
-        match self.frames.populate(before..pages) {
+        match populate(before..pages) {
             // A kernel that cannot gives it on first use.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
             Err(error) => {
+                // What has come in until then.
+                if let Ok(mut engine) = self.engine() {
+                    engine.enter();
+                    engine.pages.give_back(pages);
+                    self.leave(self.now(), &mut engine);
+                }
                 Err(format!("no memory for {} more bytes: {error}", u64::from(pages - before) * PAGE))
             }
         }
@@ -269,5 +284,48 @@ impl Host for Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.flush_at_end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Cache;
+    use crate::{Prefault, Settings};
+    use platter_disk::device::Device;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A larger size for which there is not enough memory: all that had come in goes back, and a thread is to do that now.
+    #[test]
+    fn memory_of_a_size_that_failed_goes_back() {
+        let below = Device::null(1 << 30).unwrap();
+        let (size, max_size) = (16 * MIB, 64 * MIB);
+        let settings = Settings { size, max_size, prefault: Prefault::Open, ..Settings::default() };
+        let cache = Cache::new(Arc::clone(below.backend()), &settings).unwrap();
+        let shared = cache.shared();
+        assert!(!shared.board.has_work());
+        let mut tuning = *lock(&shared.tuning);
+        tuning.set("size", 48 << 20).unwrap();
+        let mut asked = None;
+        let failed = shared.populate_by(&tuning, |frames| {
+            asked = Some(frames);
+            Err(Errno::NOMEM)
+        });
+        assert!(failed.unwrap_err().contains("no memory for 33554432 more bytes"));
+        let frames = asked.unwrap();
+        assert_eq!(frames, 4096..12288);
+        assert!(shared.board.is_due(shared.now()) && shared.board.has_work());
+        let mut engine = shared.engine().unwrap();
+        let mut end = frames.end;
+        while let Some(gone) = engine.pages.take_gone() {
+            assert_eq!(gone.end, end);
+            end = gone.start;
+            engine.pages.gave();
+        }
+        assert_eq!((end, engine.pages.most()), (frames.start, 4096));
+        // A size that there is memory for keeps all of it.
+        engine.pages.set_most(12288);
+        assert_eq!(engine.pages.take_gone(), None);
     }
 }

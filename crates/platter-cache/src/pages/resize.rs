@@ -84,16 +84,21 @@ impl PageTable {
         if self.sizing.unused > 0 {
             self.sizing.again = self.sizing.again.min(self.sizing.most);
         }
-        let (used, ahead) = (self.used(), &self.store.frames().ahead);
-        let populated = ahead.populated().min(self.store.count());
         let sizing = &mut self.sizing;
-        sizing.populated = sizing.populated.max(populated).max(used);
-        // Also memory that was never used. That before the end is used as it is.
-        let first = most.max(used);
-        sizing.gone = first..sizing.populated.max(first);
         (sizing.most, sizing.not_before) = (most, Time(0));
         (sizing.at, sizing.any, sizing.busy, sizing.only) = (0, false, 0..0, None);
-        ahead.set_limit(most);
+        self.give_back(self.store.frames().ahead.populated());
+        self.store.frames().ahead.set_limit(most);
+    }
+
+    /// Has the memory of frames given back that are neither used nor to be used, also if it was never used. Those before `populated`
+    /// may have some.
+    pub(in super::super) fn give_back(&mut self, populated: u32) {
+        let (used, populated) = (self.used(), populated.min(self.store.count()));
+        let first = self.most().max(used);
+        let sizing = &mut self.sizing;
+        sizing.populated = sizing.populated.max(populated).max(used);
+        sizing.gone = first..sizing.populated.max(first);
     }
 
     /// Frames behind the end that have not left the table.
