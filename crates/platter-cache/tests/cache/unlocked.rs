@@ -4,9 +4,10 @@ use crate::rig::{self, small};
 use platter_block::bio::{Bio, Op};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::fault::Kind;
 use platter_block::hint::Hint;
 use platter_block::limits::Limits;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use platter_cache::Settings;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
@@ -113,4 +114,26 @@ fn what_is_ordered_during_a_system_call_is_carried_out_after_it() {
         assert_eq!(call.reads.load(Ordering::SeqCst), 0);
     });
     assert_eq!(reads, 1);
+}
+
+/// A thread that sleeps does not wait for the lane that another thread uses, so a bio ends by its deadline although its I/O was
+/// only ordered; nor does one that asks for the descriptors of its channel.
+#[test]
+fn a_bio_ends_by_its_deadline_beside_a_system_call_of_another_thread() {
+    beside_a_call(|device, call| {
+        let mut channel = device.channel(1).unwrap();
+        let mut bio = Bio::read(2 * MIB, vec![0u8; 4096]).unwrap();
+        bio.set_deadline(Some(device.backend().now() + Span::from_millis(100)));
+        assert!(channel.submit(bio).is_ok());
+        channel.flush();
+        let mut descriptors = Vec::new();
+        channel.descriptors(&mut descriptors);
+        let mut done = Vec::new();
+        channel.wait(&mut done, None);
+        // The call goes on: a test that fails here ends all the same.
+        call.let_go.store(true, Ordering::SeqCst);
+        assert!(!descriptors.is_empty());
+        assert_eq!(done[0].status().unwrap_err().kind, Kind::TimedOut);
+        assert_eq!(done[0].take_buffer::<Vec<u8>>().map(|buffer| buffer.len()), Some(4096));
+    });
 }

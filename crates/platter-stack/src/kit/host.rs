@@ -8,7 +8,7 @@ use super::rings::Rings;
 use crate::sync::MutexGuard;
 use platter_block::deferred::Depth;
 use platter_block::fault::Fault;
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -161,8 +161,9 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Appends the descriptors of all of the layer's own lanes, as [`Lane::wait_handles`] does. Every one is asked: a lane
-    /// signals only lanes that have asked.
-    fn hear(&self, handles: &mut Vec<i32>) -> bool {
+    /// signals only lanes that have asked. If another thread uses the lane behind the port, `bell` takes the place of its
+    /// descriptors ([`Port::wait_handles`]).
+    fn hear(&self, handles: &mut Vec<i32>, bell: Option<&Arc<dyn Bell>>) -> bool {
         let Some(port) = self.port() else {
             let mut heard = true;
             return self.engine().is_ok_and(|engine| {
@@ -170,7 +171,7 @@ pub trait Host: Send + Sync + 'static {
                 heard
             });
         };
-        let (heard, wants_turn) = use_port(self, port, |port| port.wait_handles(handles));
+        let (heard, wants_turn) = use_port(self, port, |port| port.wait_handles(handles, bell));
         if wants_turn {
             self.take_in(self.now());
         }

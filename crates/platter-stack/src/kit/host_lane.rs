@@ -349,7 +349,7 @@ impl<T: LaneTasks> HostLane<T> {
             }
             drop(engine);
             // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
-            hears = host.hear(handles);
+            hears = host.hear(handles, self.base.entry.bell());
             engine = host.engine()?;
         }
         // Another thread may have scheduled an earlier wakeup since.
@@ -451,7 +451,7 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         let own = self.base.own.wait_handles(out);
         self.is_listed_outside.set(true);
-        self.base.host.hear(out) && own
+        self.base.host.hear(out, self.base.entry.bell()) && own
     }
 
     fn in_flight(&self) -> u32 {

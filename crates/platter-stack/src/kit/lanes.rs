@@ -22,6 +22,11 @@ impl LaneEntry {
         Arc::new(LaneEntry { kicked: AtomicBool::new(false), bell })
     }
 
+    /// What wakes the lane.
+    pub fn bell(&self) -> Option<&Arc<dyn Bell>> {
+        self.bell.as_ref()
+    }
+
     /// The bell is rung later, when the lock of the layer has been released.
     fn kick(&self, rings: &RefCell<Rings>) {
         if !self.kicked.swap(true, Ordering::SeqCst)

@@ -3,16 +3,18 @@
 //! A turn, which holds the lock of the layer, only notes what the lane is to do ([`Port::order`]). Threads that have
 //! released that lock run the lane ([`Port::run`]): they give it what was noted, and keep what has come back for the next
 //! turn. A thread that finds the lane in use does not wait for it: the thread that uses it looks for new orders after it
-//! has released it, and carries them out. `tests/interleavings` checks that no order stays undone. Two wait for the lane:
-//! a thread that asks for its descriptors before it sleeps, and every thread over simulated devices.
+//! has released it, and carries them out. A thread that wants its descriptors before it sleeps leaves a bell, sleeps without
+//! them, and is rung when the lane is free. `tests/interleavings` checks that no order stays undone and no bell unrung. Every
+//! thread over simulated devices waits for the lane, and so does one that has no bell.
 //!
 //! The downside: a thread carries out orders of others for as long as they come while it uses the lane.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, lock_unbroken, try_lock_unbroken};
 use platter_block::bio::Bio;
 use platter_block::deferred::Depth;
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time};
+use std::sync::Arc;
 
 /// What the lane is to do.
 pub enum Order {
@@ -42,6 +44,8 @@ struct Exchange {
     wakeup: Option<Time>,
     /// What the layer knows of that.
     known: Option<Time>,
+    /// Bells of threads that are to ask for the descriptors again when the lane is free.
+    bells: Vec<Arc<dyn Bell>>,
 }
 
 /// See the module.
@@ -52,6 +56,8 @@ pub struct Port {
     ordered: AtomicU64,
     /// 1: bios have come back. Written under the lock of the exchange.
     has_come: AtomicU64,
+    /// 1: there are bells. Written under the lock of the exchange.
+    has_bells: AtomicU64,
     in_flight: AtomicU64,
     /// 1: the lane has memory of I/Os that have ended, and the layer waits for it.
     owes_memory: AtomicU64,
@@ -65,12 +71,14 @@ impl Port {
     /// A port to a lane, over devices whose time is virtual if `simulated`.
     pub fn new(lane: Box<dyn Lane>, simulated: bool) -> Port {
         let driver = Driver { lane, orders: Vec::new(), came: Vec::new(), wakeup: None };
-        let exchange = Exchange { orders: Vec::new(), came: Vec::new(), wakeup: None, known: None };
+        let exchange =
+            Exchange { orders: Vec::new(), came: Vec::new(), wakeup: None, known: None, bells: Vec::new() };
         Port {
             driver: Mutex::new(driver),
             exchange: Mutex::new(exchange),
             ordered: AtomicU64::new(0),
             has_come: AtomicU64::new(0),
+            has_bells: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             owes_memory: AtomicU64::new(0),
             broken: AtomicU64::new(0),
@@ -108,6 +116,7 @@ impl Port {
             drop(driver);
             fence(Ordering::SeqCst);
             if !self.has_orders() {
+                self.ring();
                 break;
             }
         }
@@ -177,20 +186,64 @@ impl Port {
         exchange.known
     }
 
-    /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does, and waits for a thread that uses the lane. Returns
-    /// what that method does, and whether the layer has to take a turn, because the lane is to be run earlier than it was when it
-    /// was run last. The caller then runs the port if it [has orders](Port::has_orders), which another thread may have left
-    /// meanwhile.
-    pub fn wait_handles(&self, out: &mut Vec<i32>) -> (bool, bool) {
-        let Some(mut driver) = lock_unbroken(&self.driver).filter(|_| !self.is_broken()) else {
-            return (false, false);
+    /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does. Returns what that method does, and whether the layer has
+    /// to take a turn, because the lane is to be run earlier than it was when it was run last. The caller then runs the port if it
+    /// [has orders](Port::has_orders), which another thread may have left meanwhile.
+    ///
+    /// If another thread uses the lane, which may be in a system call that takes long, nothing is appended. Then `bell`, which wakes
+    /// the caller, is rung when the lane is free, as if a descriptor became readable. Until then that thread takes what completes.
+    /// Without a bell this waits for it.
+    pub fn wait_handles(&self, out: &mut Vec<i32>, bell: Option<&Arc<dyn Bell>>) -> (bool, bool) {
+        // Time that is virtual passes while a lane is run, so no system call is long.
+        let bell = bell.filter(|_| !self.simulated);
+        let driver = match bell {
+            Some(bell) => self.try_driver().or_else(|| {
+                self.leave(bell);
+                // As for orders: this thread finds the lane free, or the one that has it finds the bell after it has released it.
+                fence(Ordering::SeqCst);
+                self.try_driver()
+            }),
+            None => lock_unbroken(&self.driver),
         };
+        if self.is_broken() {
+            return (false, false);
+        }
+        // After a panic that is not known yet the lane of the layer that the bell belongs to is woken, too.
+        let Some(mut driver) = driver else { return (bell.is_some(), false) };
         // A lane tells of what changes its next wakeup from here on.
         let heard = driver.lane.wait_handles(out);
         let wants_turn = self.keep(&mut driver);
         drop(driver);
         fence(Ordering::SeqCst);
+        self.ring();
         (heard, wants_turn)
+    }
+
+    /// Leaves a bell to the thread that uses the lane.
+    #[cold]
+    fn leave(&self, bell: &Arc<dyn Bell>) {
+        let mut exchange = lock(&self.exchange);
+        if !exchange.bells.iter().any(|other| Arc::ptr_eq(other, bell)) {
+            exchange.bells.push(Arc::clone(bell));
+        }
+        self.has_bells.store(1, Ordering::Relaxed);
+    }
+
+    /// Rings the bells that were left, by a thread that has released the lane, passed the fence and does not use it again.
+    #[inline]
+    fn ring(&self) {
+        if self.has_bells.load(Ordering::Relaxed) != 0 {
+            self.ring_all();
+        }
+    }
+
+    #[cold]
+    fn ring_all(&self) {
+        let mut exchange = lock(&self.exchange);
+        let bells = std::mem::take(&mut exchange.bells);
+        self.has_bells.store(0, Ordering::Relaxed);
+        drop(exchange);
+        bells.iter().for_each(|bell| bell.ring());
     }
 
     /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more. None after a

@@ -15,17 +15,17 @@ const PLAIN: Flags = Flags::NONE;
 const BARRIER: Flags = Flags::HARD_BARRIER;
 
 /// Ends a lane's sleep, or prevents its next one.
-struct Bell {
+pub(crate) struct Bell {
     rung: Mutex<bool>,
     changed: Condvar,
 }
 
 impl Bell {
-    fn new() -> Arc<Bell> {
+    pub(crate) fn new() -> Arc<Bell> {
         Arc::new(Bell { rung: Mutex::new(false), changed: Condvar::new() })
     }
 
-    fn sleep(&self) {
+    pub(crate) fn sleep(&self) {
         let mut rung = self.rung.lock().unwrap();
         while !*rung {
             rung = self.changed.wait(rung).unwrap();

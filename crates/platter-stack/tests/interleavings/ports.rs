@@ -1,11 +1,12 @@
 //! Models of a port: threads that take turns of a layer and run its own lane in between.
 
+use crate::models::Bell;
 use crate::port::{Order, Port};
 use crate::sync::{Mutex, lock};
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 use platter_block::bio::Bio;
-use platter_block::lane::Lane;
+use platter_block::lane::{self, Lane};
 use platter_block::time::Time;
 use std::sync::Arc;
 
@@ -40,6 +41,11 @@ impl Lane for OwnLane {
     fn next_wakeup(&self) -> Option<Time> {
         let alarm = Some(self.alarm.load(Ordering::Relaxed)).filter(|&at| at != 0);
         self.bios.iter().map(Bio::token).chain(alarm).min().map(Time)
+    }
+
+    fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
+        out.push(0);
+        true
     }
 }
 
@@ -89,10 +95,26 @@ impl Layer {
 
     /// What a thread does that is about to sleep.
     fn listen(&self) {
-        if self.port.wait_handles(&mut Vec::new()).1 {
+        self.ask(None);
+    }
+
+    /// As `listen`, without waiting for another thread if there is a bell. Returns whether it has the descriptors.
+    fn ask(&self, bell: Option<&Arc<dyn lane::Bell>>) -> bool {
+        let mut handles = Vec::new();
+        if self.port.wait_handles(&mut handles, bell).1 {
             self.take_in();
         }
         self.deliver();
+        !handles.is_empty()
+    }
+
+    /// What a thread with a bell does that sleeps until a descriptor is readable.
+    fn listen_by_bell(&self) {
+        let bell = Bell::new();
+        let waker: Arc<dyn lane::Bell> = Arc::<Bell>::clone(&bell);
+        while !self.ask(Some(&waker)) {
+            bell.sleep();
+        }
     }
 }
 
@@ -142,6 +164,21 @@ fn an_order_that_comes_while_a_thread_asks_for_descriptors_is_carried_out() {
             assert_eq!(state.taken.len(), 1);
         },
     );
+}
+
+/// A bell that is left to a thread which does not ring it is a deadlock of the model.
+#[test]
+fn a_thread_that_could_not_ask_for_descriptors_is_rung() {
+    check(
+        true,
+        |layer| layer.turn(8),
+        Layer::listen_by_bell,
+        |state, port| {
+            assert!(!port.has_orders());
+            assert_eq!(state.due, Some(Time(8)));
+        },
+    );
+    check(false, Layer::listen_by_bell, Layer::listen_by_bell, |_, _| {});
 }
 
 #[test]
