@@ -28,6 +28,7 @@
 //! ```
 
 mod careful;
+mod counts;
 mod desk;
 mod error;
 mod gate;

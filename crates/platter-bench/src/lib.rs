@@ -1,6 +1,7 @@
 //! Part of Platter, a block I/O layer in user space.
 
 pub mod about;
+mod cache_counts;
 pub mod cd;
 pub mod chunked;
 pub mod device_stats;

@@ -1,8 +1,8 @@
 //! The report for programs. The keys are listed in `docs/fileio.md`.
 
 use super::Report;
+use crate::cache_counts;
 use crate::report::json::{self, put_latency};
-use platter_block::handle::HandleCounters;
 use platter_block::time::Span;
 use serde_json::{Map, Value, json};
 
@@ -50,7 +50,7 @@ impl Report {
             "errors": device.stats.errors_json(),
             "latency": device.stats.latency_json(),
             "gauges": device.stats.gauges_json(),
-            "cache": device.cache.as_ref().map(cache_json),
+            "cache": device.cache.as_ref().map(cache_counts::to_json),
         })
     }
 
@@ -79,27 +79,4 @@ impl Report {
             "rand_seed": plan.seed,
         })
     }
-}
-
-fn cache_json(cache: &HandleCounters) -> Value {
-    let readahead = &cache.readahead;
-    // Up to the last class in which there is something.
-    let classes = cache.reads.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-    json!({
-        "hits": cache.hits,
-        "misses": cache.misses,
-        "pages_read_ahead": cache.pages_read_ahead,
-        "pages_used": cache.pages_used,
-        "pages_evicted_unused": cache.pages_evicted_unused,
-        "reads_by_size": cache.reads[..classes],
-        "readahead": {
-            "closed_by_miss": readahead.closed_by_miss,
-            "closed_by_hit": readahead.closed_by_hit,
-            "shrunk": readahead.shrunk,
-            "contiguous": readahead.contiguous,
-            "random": readahead.random,
-            "windows": readahead.windows,
-            "lookups": readahead.lookups,
-        },
-    })
 }

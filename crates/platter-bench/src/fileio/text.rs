@@ -2,9 +2,9 @@
 
 use super::{Latency, Report};
 use crate::about;
+use crate::cache_counts;
 use crate::report::units::{bytes, bytes_short, duration, fixed, thousands};
 use crate::report::{Column, Table, Terminal};
-use platter_block::handle::HandleCounters;
 
 impl Report {
     /// The report for a terminal.
@@ -106,21 +106,9 @@ impl Report {
             ));
             facts.push(("errors of the device", device.stats.errors_line()));
             if let Some(cache) = &device.cache {
-                facts.push(("cache", cache_line(cache)));
+                facts.push(("cache", cache_counts::line(cache)));
             }
         }
         facts
     }
-}
-
-fn cache_line(cache: &HandleCounters) -> String {
-    format!(
-        "{} pages hit, {} missed, {} read ahead, {} of them used; readahead closed {} times by misses, {} by hits",
-        thousands(cache.hits),
-        thousands(cache.misses),
-        thousands(cache.pages_read_ahead),
-        thousands(cache.pages_used),
-        thousands(cache.readahead.closed_by_miss),
-        thousands(cache.readahead.closed_by_hit),
-    )
 }

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{DirectionReport, IoReport};
+use crate::cache_counts;
 use crate::report::json::{self, put_latency};
 
 /// The keys that say something of the host: two simulations of one seed differ in nothing else.
@@ -63,6 +64,7 @@ impl IoReport {
         put("dispatched", json!(self.counters.dispatches));
         put("completed", json!(self.counters.bios_completed));
         put("counters", json::object(self.counters.rows()));
+        put("cache", json!(self.cache.as_ref().map(cache_counts::to_json)));
     }
 
     fn job_json(&self) -> Value {

@@ -4,8 +4,10 @@ use core::time::Duration;
 
 use platter_block::counters::Snapshot;
 use platter_block::fault::Error as DeviceError;
+use platter_block::handle::HandleCounters;
 use platter_disk::device::Device;
 
+use super::counts::Counts;
 use super::outcome::Outcome;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
@@ -122,6 +124,8 @@ pub struct IoReport {
     /// Errors, and the latency of the devices, over the same time. Without latencies with `gtod_reduce`, for which
     /// the clock is not read.
     pub device: DeviceStats,
+    /// Counters of the devices' caches over the same time, over all handles; `None` without a cache.
+    pub cache: Option<HandleCounters>,
 }
 
 impl IoReport {
@@ -141,14 +145,14 @@ pub(super) struct Measured {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) usage: Usage,
     pub(super) simulated: Option<Simulated>,
-    pub(super) counters: Snapshot,
-    pub(super) device: DeviceStats,
+    pub(super) counts: Counts,
 }
 
 const NAMES: [&str; DIRECTIONS] = ["read", "write", "trim"];
 
 pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: Measured) -> IoReport {
-    let Measured { mut outcomes, usage, counters, device, simulated } = measured;
+    let Measured { mut outcomes, usage, counts, simulated } = measured;
+    let Counts { queues: counters, device, cache } = counts;
     let begin = outcomes.iter().map(|o| o.begin).min().unwrap_or_default();
     let wall_ns = outcomes.iter().map(|o| o.end.since(begin).0).max().unwrap_or(0);
     let mut tally = Tally::new();
@@ -195,6 +199,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         first_mismatch: outcomes.iter_mut().find_map(|o| o.mismatch.take()),
         counters,
         device: if job.gtod_reduce { device.without_latency() } else { device },
+        cache,
     }
 }
 

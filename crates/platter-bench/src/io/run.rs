@@ -6,9 +6,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, ScopedJoinHandle};
 use std::time::Instant;
 
-use platter_block::counters::Snapshot;
 use platter_disk::device::Device;
 
+use super::counts::Counts;
 use super::hooks::{Hooks, Progress, TICK};
 use super::job::{Announcer, Stage, work};
 use super::outcome::Outcome;
@@ -17,7 +17,6 @@ use super::report::{Measured, build};
 use super::simulated::{self, Run, shared_clock};
 use super::usage::Usage;
 use super::{IoError, IoReport};
-use crate::device_stats::DeviceStats;
 use crate::workload::JobOptions;
 
 /// Runs the job `numjobs` times in parallel, job number i on device number i modulo their number, and reports
@@ -29,12 +28,11 @@ use crate::workload::JobOptions;
 pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
-    let (counters, stats) = (sum(devices), DeviceStats::of_all(devices));
+    let before = Counts::of(devices);
     if clock.is_some() {
         let Run { outcome, usage, simulated } = simulated::run(&plan, hooks)?;
-        let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
-        let simulated = Some(simulated);
-        let measured = Measured { outcomes: vec![outcome], usage, counters, device, simulated };
+        let counts = Counts::of(devices).since(&before);
+        let measured = Measured { outcomes: vec![outcome], usage, counts, simulated: Some(simulated) };
         return Ok(build(job, devices, seed, measured));
     }
     let (send, stages) = channel();
@@ -62,18 +60,10 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
             return Err(failure);
         }
         let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
-        let (counters, device) = (sum(devices).since(&counters), DeviceStats::of_all(devices).since(&stats));
-        let measured = Measured { outcomes, usage, counters, device, simulated: None };
+        let counts = Counts::of(devices).since(&before);
+        let measured = Measured { outcomes, usage, counts, simulated: None };
         Ok(build(job, devices, seed, measured))
     })
-}
-
-fn sum(devices: &[Device]) -> Snapshot {
-    let mut all = Snapshot::default();
-    for device in devices {
-        all.merge(&device.counters());
-    }
-    all
 }
 
 /// Waits until each job is ready or has given up; whether all are ready.

@@ -2,6 +2,7 @@
 
 use super::{IoReport, Stamps};
 use crate::about;
+use crate::cache_counts;
 use crate::report::units::{bytes_short, duration, fixed, thousands, throughput};
 use crate::report::{Column, HtmlReport, Table, Terminal};
 use crate::stats::LatencySummary;
@@ -159,6 +160,7 @@ impl IoReport {
                 ),
             ),
         ];
+        facts.extend(self.cache.as_ref().map(|cache| ("cache", cache_counts::line(cache))));
         if self.job.verify {
             let found = format!("{} blocks checked, {} bad", thousands(self.verified), self.verify_errors);
             facts.push(("verification", found));

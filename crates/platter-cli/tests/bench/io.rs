@@ -64,6 +64,20 @@ fn the_page_lists_the_keys() {
     assert_eq!(listed, keys);
 }
 
+/// A pass over a device whose pages are not cached misses each of them, and the next one hits all.
+#[test]
+fn hits_and_misses_of_a_cache_are_reported() {
+    let on = "cache(size=8M, readahead=none, prefault=off, ram(1M))";
+    let args = ["--on", on, "--rw", "randread", "--number_ios", "512", "--runtime", "600", "--time_based"];
+    let cache = &json(&args)["cache"];
+    assert_eq!((&cache["hits"], &cache["misses"]), (&256.into(), &256.into()), "{cache:#}");
+    assert_eq!(cache["pages_read_ahead"], 0, "{cache:#}");
+    assert!(cache["readahead"]["windows"].is_number() && cache["reads_by_size"].is_array(), "{cache:#}");
+    let text = String::from_utf8(output(&args).stdout).unwrap();
+    assert!(text.contains("256 pages hit, 256 missed, 0 read ahead"), "{text}");
+    assert_eq!(json(&["--on", "null(1M)"])["cache"], Value::Null);
+}
+
 #[test]
 fn fios_spellings_are_understood() {
     let dir = tempfile::tempdir().unwrap();
