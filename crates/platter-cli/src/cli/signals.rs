@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM ask the running verb to stop; a second one ends the process. SIGHUP asks a server to read its
-//! configuration again.
+//! SIGINT and SIGTERM ask the running verb to stop; one that comes later ends the process. SIGHUP asks a server to read
+//! its configuration again.
 
 #![allow(unsafe_code)]
 
@@ -7,15 +7,25 @@ use super::Exit;
 use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How often to look for a signal if there is no descriptor to sleep on.
 const POLL: Duration = Duration::from_millis(100);
 
+/// A signal to stop that comes this long after the first one, in ns, ends the process. One that comes earlier is the same
+/// request: `timeout` signals its child and then the group of the child, a shell may do so too.
+const REPEATED: u64 = 500_000_000;
+
+/// What is written before the process ends by a signal.
+const ENDED: &[u8] = b"platter: signalled again: ended at once, without a result\n";
+
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
+/// The first signal to stop.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
+/// When it came, in ns of the monotonic clock; 0 before.
+static FIRST: AtomicU64 = AtomicU64::new(0);
 /// The eventfd that the handlers signal, once there is one. It is never closed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 static SLEEP_ON: OnceLock<Option<OwnedFd>> = OnceLock::new();
@@ -33,8 +43,15 @@ extern "C" fn on_signal(signal: libc::c_int) {
     if signal == libc::SIGHUP {
         HUNG_UP.store(true, Ordering::SeqCst);
     } else {
-        SIGNAL.store(signal, Ordering::Relaxed);
-        INTERRUPTED.store(true, Ordering::SeqCst);
+        let now = now();
+        match FIRST.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {
+                SIGNAL.store(signal, Ordering::Relaxed);
+                INTERRUPTED.store(true, Ordering::SeqCst);
+            }
+            Err(first) if now.saturating_sub(first) >= REPEATED => end(signal),
+            Err(_) => {}
+        }
     }
     let wake = WAKE.load(Ordering::SeqCst);
     if wake >= 0 {
@@ -46,6 +63,26 @@ extern "C" fn on_signal(signal: libc::c_int) {
             libc::write(wake, (&raw const one).cast(), size_of::<u64>());
             *libc::__errno_location() = errno;
         }
+    }
+}
+
+/// The time of the monotonic clock in ns, not 0.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: clock_gettime(2) is safe in a signal handler, and the time is on this stack.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64).max(1)
+}
+
+/// Ends the process as the signal does without a handler.
+fn end(signal: libc::c_int) {
+    // SAFETY: write(2), signal(2) and raise(3) are safe in a signal handler. The signal is blocked while its handler runs:
+    // it is delivered, and ends the process, when that returns. The action comes first: where a pipe on stderr is full and
+    // is not read, the next signal ends the process.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::write(libc::STDERR_FILENO, ENDED.as_ptr().cast(), ENDED.len());
+        libc::raise(signal);
     }
 }
 
@@ -72,26 +109,25 @@ pub(super) fn wait() -> Request {
     }
 }
 
-fn catch(signal: libc::c_int, flags: libc::c_int) {
+fn catch(signal: libc::c_int) {
     // SAFETY: an all-zero sigaction is a valid value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESTART | flags;
-    // SAFETY: the handler only stores to atomics and writes to a descriptor, which is safe at any time; the old action
-    // is not requested. This fails only for signals that cannot be caught.
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler only stores to atomics and makes system calls that are safe at any time; the old action is
+    // not requested. This fails only for signals that cannot be caught.
     unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 
 /// Installs the handler; the flag it returns is set by the first signal.
 pub(super) fn install() -> &'static AtomicBool {
-    // RESETHAND: after the first one the default action is back, which ends the process.
-    [libc::SIGINT, libc::SIGTERM].into_iter().for_each(|signal| catch(signal, libc::SA_RESETHAND));
+    [libc::SIGINT, libc::SIGTERM].into_iter().for_each(catch);
     &INTERRUPTED
 }
 
 /// From now on SIGHUP is a request, and no longer ends the process.
 pub(super) fn catch_hangup() {
-    catch(libc::SIGHUP, 0);
+    catch(libc::SIGHUP);
 }
 
 /// The exit status that the signal means.

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 fn platter(args: &[&str]) -> Command {
@@ -26,6 +28,11 @@ fn end(child: Child) -> (Option<i32>, Value, String) {
 
 /// Starts an endless run, interrupts it when a line of progress has `word`, and returns how it ended.
 fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
+    signalled(args, word, 1)
+}
+
+/// As [`interrupted`], by so many signals in succession.
+fn signalled(args: &[&str], word: &str, signals: usize) -> (Option<i32>, Value, String) {
     let mut child = platter(args).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -33,7 +40,7 @@ fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
         line.clear();
         assert!(errors.read_line(&mut line).unwrap() > 0, "{args:?} ended by itself");
     }
-    interrupt(&child);
+    (0..signals).for_each(|_| interrupt(&child));
     // Both pipes are read at the same time: the command waits when either is full.
     let last = std::thread::spawn(move || errors.lines().map_while(Result::ok).last().unwrap_or_default());
     let (code, result, _) = end(child);
@@ -70,17 +77,49 @@ fn repro_says_that_there_is_no_result() {
     assert!(last.starts_with("platter: interrupted"), "{last}");
 }
 
-/// The trace is a pipe, which can be opened for writing only after the command has opened it for reading: the
-/// signal comes after the handler was installed and before the first read is simulated.
+/// `timeout` signals its child, and then the group that the child is in.
 #[test]
-fn readahead_prints_the_policies_that_are_complete() {
-    let dir = tempfile::tempdir().unwrap();
-    let pipe = dir.path().join("reads");
+fn signals_right_after_one_another_are_one() {
+    let args = ["bench", "io", "--on", "null(1T)", "--runtime", "1000", "--time_based"];
+    let (code, result, last) = signalled(&[&args[..], &["--eta", "always", "--json"]].concat(), "IOPS", 2);
+    assert_eq!((code, last.as_str()), (Some(130), "platter: interrupted: the result is partial"));
+    assert_eq!((&result["partial"], result["ios"].as_u64() > Some(0)), (&true.into(), true));
+}
+
+/// Starts a command that waits for the reads of a trace, and returns the end of the pipe that it reads them from. The
+/// pipe can be opened for writing only after the command has opened it for reading: the handler is installed.
+fn waiting_for_reads(dir: &Path) -> (Child, File) {
+    let pipe = dir.join("reads");
     let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
     // SAFETY: the path is a string that lives through the call.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
     let child = platter(&["readahead", "--trace", pipe.to_str().unwrap(), "--json"]).spawn().unwrap();
-    let mut reads = OpenOptions::new().write(true).open(&pipe).unwrap();
+    (child, OpenOptions::new().write(true).open(&pipe).unwrap())
+}
+
+/// The command goes on waiting for the trace: only a signal half a second after the first ends it.
+#[test]
+fn a_signal_that_is_repeated_later_ends_the_process_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, reads) = waiting_for_reads(dir.path());
+    let start = std::time::Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        interrupt(&child);
+        std::thread::yield_now();
+    }
+    assert!(start.elapsed().as_millis() >= 500, "{:?}", start.elapsed());
+    drop(reads);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.signal(), output.stdout.len()), (Some(libc::SIGINT), 0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said, "platter: signalled again: ended at once, without a result\n");
+}
+
+/// The signal comes before the first read is simulated.
+#[test]
+fn readahead_prints_the_policies_that_are_complete() {
+    let dir = tempfile::tempdir().unwrap();
+    let (child, mut reads) = waiting_for_reads(dir.path());
     interrupt(&child);
     std::io::Write::write_all(&mut reads, b"0 0 0 64K\n").unwrap();
     drop(reads);
