@@ -63,6 +63,12 @@ fn is_usual(own: &[Fact], (name, value): &Fact) -> bool {
         | "pages written back"
         | "pages evicted"
         | "write-back errors" => value == "0",
+        // What a cache is opened with by default.
+        "write" => value == "back",
+        "readahead" => value == "platter",
+        "window" => value == "131072",
+        "prefault" => value == "ahead",
+        "extent" => value == "1048576",
         name => is_default_of_elevator(own, name, value),
     }
 }

@@ -44,6 +44,7 @@ mod late;
 #[allow(unsafe_code)]
 mod memory;
 mod moves;
+mod opened;
 mod order;
 mod pages;
 mod placement;

@@ -237,7 +237,8 @@ impl Worker for Sharded {
 
 impl Managed for Sharded {
     fn status(&self) -> Vec<Item> {
-        Figures::status(self.figures())
+        let opened = lock(&self.tuning).opened();
+        Figures::status(self.figures(), opened)
     }
 
     fn params(&self) -> Vec<(Param, i64)> {

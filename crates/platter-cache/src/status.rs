@@ -1,6 +1,7 @@
 //! The status of a cache, and its parameters that can be set while it is open.
 
 use super::engine::Engine;
+use super::opened::Opened;
 use super::pages::PageTable;
 use super::shared::Shared;
 use super::tuning::Tuning;
@@ -18,6 +19,7 @@ pub(super) struct Figures {
     shards: u64,
     pages: u64,
     most: u64,
+    used: u64,
     surplus: u64,
     dirty: u64,
     writers: u64,
@@ -41,6 +43,7 @@ impl Figures {
             shards: 1,
             pages: pages.most().into(),
             most: pages.store.count().into(),
+            used: pages.used().into(),
             surplus: pages.surplus().into(),
             dirty: pages.dirty.count.into(),
             writers: pages.writers.count() as u64,
@@ -63,6 +66,7 @@ impl Figures {
         self.shards += other.shards;
         self.pages += other.pages;
         self.most += other.most;
+        self.used += other.used;
         self.surplus += other.surplus;
         self.dirty += other.dirty;
         self.writers = self.writers.max(other.writers);
@@ -80,11 +84,13 @@ impl Figures {
     }
 
     /// The status of a cache with these numbers, or with an engine that is broken.
-    pub(super) fn status(figures: Result<Figures, Fault>) -> Vec<Item> {
-        match figures {
+    pub(super) fn status(figures: Result<Figures, Fault>, opened: Opened) -> Vec<Item> {
+        let mut items = match figures {
             Ok(figures) => figures.items(),
             Err(fault) => Vec::from([Item::text("state", fault.to_string(), "why the cache cannot be used")]),
-        }
+        };
+        items.extend(opened.items());
+        items
     }
 
     fn items(&self) -> Vec<Item> {
@@ -95,6 +101,11 @@ impl Figures {
             count_of("cache shards", self.shards, "parts with a lock of their own"),
             count_of("cache pages", self.pages, "pages that the cache may have memory for"),
             count_of("cache pages at most", self.most, "pages that its size can be set to"),
+            count_of(
+                "cache pages used",
+                self.used,
+                "of these, pages that have or had contents: how full it is",
+            ),
             count_of(
                 "pages to give back",
                 self.surplus,
@@ -143,7 +154,8 @@ impl Shared {
 
 impl Managed for Shared {
     fn status(&self) -> Vec<Item> {
-        Figures::status(self.figures())
+        let opened = lock(&self.tuning).opened();
+        Figures::status(self.figures(), opened)
     }
 
     fn params(&self) -> Vec<(Param, i64)> {

@@ -1,6 +1,7 @@
 //! The parameters of a cache that can be set while it is open.
 
 use super::dirty::WriteBack;
+use super::opened::Opened;
 use super::{Settings, TYPE};
 use crate::readahead::PAGE;
 use platter_block::params::{self, Param, ParamError};
@@ -32,6 +33,7 @@ pub(super) struct Tuning {
     squeezed: u64,
     min_size: u64,
     shards: u32,
+    opened: Opened,
 }
 
 /// What the engine works by.
@@ -58,6 +60,7 @@ impl Tuning {
             squeezed: u64::MAX,
             min_size: settings.min_size,
             shards: settings.shards,
+            opened: Opened::with(settings),
         }
     }
 
@@ -74,6 +77,11 @@ impl Tuning {
             shards: 1,
             ..*self
         }
+    }
+
+    /// What the whole cache was opened with.
+    pub(super) fn opened(&self) -> Opened {
+        self.opened
     }
 
     /// Most bytes for pages.

@@ -105,6 +105,29 @@ ram                                    4 KiB  driver ram, elevator none, depth 1
     assert_eq!(shown.lines().count(), 3, "{shown}");
 }
 
+#[test]
+fn a_cache_shows_what_it_was_opened_with() {
+    let spec = "cache(size=8M, write=through, readahead=none, window=64K, prefault=off, max_size=16M, shards=2, extent=64K, ram(1M))";
+    let info = json(&["info", spec]);
+    let status = info[0]["layers"][0]["status"].as_array().unwrap();
+    let value = |name: &str| status.iter().find(|item| item["name"] == name).map(|item| &item["value"]);
+    for (name, word) in [("write", "through"), ("readahead", "none"), ("prefault", "off")] {
+        assert_eq!(value(name), Some(&word.into()), "{name}");
+    }
+    for (name, number) in
+        [("window", 64 << 10), ("extent", 64 << 10), ("max_size", 16 << 20), ("cache_pages_used", 0)]
+    {
+        assert_eq!(value(name), Some(&number.into()), "{name}");
+    }
+    assert_eq!(value("min_size"), None, "memory pressure is not watched");
+    let long = ok(&["info", "--long", spec]);
+    assert!(squeezed(&long).iter().any(|line| line == "readahead none"), "{long}");
+    let shown = squeezed(&ok(&["info", spec]));
+    assert_eq!(shown[0], "cache 1 MiB 8 MiB of memory, write-through");
+    let shown = squeezed(&ok(&["info", "partition(offset=64K, cache(ram(1M)))"]));
+    assert_eq!(shown[1], "└─ cache 1 MiB 64 MiB of memory, write-back");
+}
+
 /// Runs of spaces as one.
 fn squeezed(text: &str) -> Vec<String> {
     text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()

@@ -6,6 +6,8 @@ use platter::spec::format_size;
 use platter_bench::report::units::bytes;
 use platter_block::backend::Backend;
 use platter_block::params::Unit;
+use platter_block::status::Value;
+use platter_cache::readahead::PAGE;
 use platter_disk::sys::{Kind, Probe};
 
 /// A line: the branches before the device, its name, its size, and other facts.
@@ -44,7 +46,7 @@ pub(super) fn of(all: &[Found], context: &Context) -> String {
 fn add(device: &dyn Backend, found: &Found, branches: (String, String), lines: &mut Vec<Line>) {
     let (branch, stem) = branches;
     let below = device.below();
-    let about = if below.is_empty() { about_disk(device, found) } else { Vec::new() };
+    let about = if below.is_empty() { about_disk(device, found) } else { about_layer(device) };
     lines.push(Line { branch, label: label(device), size: bytes(device.geometry().size), about });
     for (nth, member) in below.iter().enumerate() {
         let is_last = nth + 1 == below.len();
@@ -79,6 +81,20 @@ fn with_unit(layer: &str, param: &str) -> String {
     let (Some(row), Some((name, number))) = (row, number) else { return param.to_owned() };
     let is_size = row.params.iter().any(|param| param.name == name && param.unit == Unit::Bytes);
     if is_size { format!("{name}={}", format_size(number)) } else { param.to_owned() }
+}
+
+/// Of a page cache: its memory, and when writes complete.
+fn about_layer(device: &dyn Backend) -> Vec<String> {
+    let items = device.managed().map(|layer| layer.status()).unwrap_or_default();
+    let value = |name: &str| items.iter().find(|item| item.name == name).map(|item| &item.value);
+    let mut about = Vec::new();
+    if let Some(Value::Number(pages)) = value("cache pages") {
+        about.push(format!("{} of memory", bytes(pages * PAGE)));
+    }
+    if let Some(Value::Text(write)) = value("write") {
+        about.push(format!("write-{write}"));
+    }
+    about
 }
 
 /// How a disk is driven.
