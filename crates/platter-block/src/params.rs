@@ -1,5 +1,6 @@
 //! Parameters: how elevators, drivers, layers and workloads describe their settings.
 
+use crate::text;
 use alloc::string::String;
 use core::fmt;
 
@@ -123,15 +124,15 @@ pub fn check(owner: &str, table: &[Param], name: &str, value: i64) -> Result<usi
     };
     let p = &table[index];
     if value < p.min || value > p.max {
-        let unit = match p.unit {
-            Unit::Word => alloc::format!("({})", p.words.join(", ")),
-            unit => alloc::format!("{unit}"),
+        let range = match p.unit {
+            Unit::Word => alloc::format!("{} to {} ({})", p.min, p.max, p.words.join(", ")),
+            Unit::Bytes => {
+                let [min, max] = [p.min, p.max].map(|bound| text::short_size(bound.unsigned_abs()));
+                alloc::format!("{min} to {max}")
+            }
+            unit => alloc::format!("{} to {} {unit}", p.min, p.max),
         };
-        return Err(ParamError(alloc::format!(
-            "{owner} parameter {name}={value} is out of range: {} to {} {unit}",
-            p.min,
-            p.max,
-        )));
+        return Err(ParamError(alloc::format!("{owner} parameter {name}={value} is out of range: {range}")));
     }
     Ok(index)
 }

@@ -1,8 +1,8 @@
-//! Text from files, disks and command lines, made safe to show on a terminal.
+//! Text from files, disks and command lines, made safe to show on a terminal; sizes in messages.
 
 use alloc::borrow::Cow;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 /// Whether a terminal may interpret `c` instead of showing it: control characters, and characters that change the
 /// direction of the text around them.
@@ -22,6 +22,17 @@ pub fn excerpt(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", printable(&text[..end])),
         None => printable(text).into_owned(),
+    }
+}
+
+/// Units of sizes, the largest first, as powers of two.
+const SIZE_UNITS: [(char, u32); 5] = [('P', 50), ('T', 40), ('G', 30), ('M', 20), ('K', 10)];
+
+/// A number of bytes as a device spec has it, with the largest unit that divides it: `64K`, `1T`, `513`.
+pub fn short_size(bytes: u64) -> String {
+    match SIZE_UNITS.iter().find(|(_, shift)| bytes != 0 && bytes.trailing_zeros() >= *shift) {
+        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
     }
 }
 

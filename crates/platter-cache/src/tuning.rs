@@ -5,11 +5,15 @@ use super::opened::Opened;
 use super::{Settings, TYPE};
 use crate::readahead::PAGE;
 use platter_block::params::{self, Param, ParamError};
+use platter_block::text::short_size;
 use platter_block::time::Span;
 
 /// The place of those of write-back and readahead in the table of parameters.
 const FIRST: usize = 4;
 const COUNT: usize = 7;
+
+/// Where the upper limit of `size` is from.
+const MOST_SIZE: &str = "a cache that is open has at most its max_size, or the size that it was opened with";
 
 fn tunable() -> &'static [Param] {
     &TYPE.params[FIRST..FIRST + COUNT]
@@ -127,7 +131,10 @@ impl Tuning {
     /// The name is unknown, or the value is out of range or contradicts another one. Nothing changes.
     pub(super) fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
         let all: Vec<Param> = self.params().into_iter().map(|(param, _)| param).collect();
-        let at = params::check("a cache that is open", &all, name, value)?;
+        let at = params::check("cache", &all, name, value).map_err(|ParamError(why)| match name {
+            "size" => ParamError(format!("{why} ({MOST_SIZE})")),
+            _ => ParamError(why),
+        })?;
         let (mut new, number) = (*self, value.unsigned_abs());
         match at {
             0 => return self.set_size(number),
@@ -142,7 +149,7 @@ impl Tuning {
         let Tuning { background, dirty, .. } = new;
         if background > dirty {
             let both = format!("background={background} is more than dirty={dirty}");
-            return Err(ParamError(format!("cache: {name}={value} is out of range: {both}")));
+            return Err(ParamError(format!("cache parameter {name}={value} is out of range: {both}")));
         }
         *self = new;
         Ok(())
@@ -152,8 +159,9 @@ impl Tuning {
         let unit = PAGE * u64::from(self.shards);
         if !bytes.is_multiple_of(unit) {
             let (least, most) = self.range;
-            let allowed = format!("multiples of {unit} from {least} to {most}");
-            return Err(ParamError(format!("cache: size={bytes} is out of range: {allowed}")));
+            let range = format!("multiples of {unit} from {} to {}", short_size(least), short_size(most));
+            let what = format!("cache parameter size={bytes} is out of range: {range} ({MOST_SIZE})");
+            return Err(ParamError(what));
         }
         self.size = bytes;
         Ok(())

@@ -163,7 +163,9 @@ fn other_parameters_keep_the_size_and_sizes_out_of_range_are_refused() {
     rig.set("expire", 1000).unwrap();
     assert_eq!(rig.number("cache pages"), 6 * MIB / PAGE);
     assert_eq!(rig.number("cache pages at most"), 8 * MIB / PAGE);
-    for (wrong, allowed) in [(6 * MIB + 1, "multiples of 4096"), (9 * MIB, "8388608"), (4096, "65536")] {
+    for (wrong, allowed) in
+        [(6 * MIB + 1, "multiples of 4096"), (9 * MIB, "64K to 8M (a cache that is open"), (4096, "64K")]
+    {
         let error = rig.set("size", wrong).unwrap_err();
         assert!(error.contains(&format!("size={wrong}")) && error.contains(allowed), "{error}");
     }

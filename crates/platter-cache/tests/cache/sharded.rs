@@ -119,9 +119,9 @@ fn each_shard_has_its_part() {
     assert_eq!(status(&device), (4, 512));
     let size = |pages: u64| device.set_layer_param(None, "size", (pages * PAGE).cast_signed());
     let error = size(257).unwrap_err().to_string();
-    assert!(error.contains("multiples of 16384 from 262144 to 2097152"), "{error}");
+    assert!(error.contains("multiples of 16384 from 256K to 2M"), "{error}");
     let error = size(60).unwrap_err().to_string();
-    assert!(error.contains("262144"), "{error}");
+    assert!(error.contains("256K"), "{error}");
     size(64).unwrap();
     assert_eq!(status(&device), (4, 64));
     device.set_layer_param(None, "dirty", 50).unwrap();

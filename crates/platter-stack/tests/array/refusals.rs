@@ -25,7 +25,7 @@ fn chunks_are_powers_of_two_and_hold_a_block() {
     }
     let row = by_name("raid0").unwrap();
     let text = row.make(&[("chunk", 100)], backends(&disks)).err().unwrap().to_string();
-    assert!(text.contains("out of range: 512 to 1073741824"), "{text}");
+    assert!(text.contains("out of range: 512 to 1G"), "{text}");
 }
 
 #[test]

@@ -217,11 +217,7 @@ pub fn parse_choice<'c>(text: &str, choices: &[&'c str]) -> Result<&'c str, Valu
 
 /// Writes a size with the largest unit that divides it: `64K`, `1T`, `513`; [`parse_size`] reads it back.
 pub fn format_size(bytes: u64) -> String {
-    let fits = |&&(_, shift): &&(char, u32)| bytes != 0 && bytes.trailing_zeros() >= shift;
-    match SIZE_UNITS.iter().find(fits) {
-        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
-        None => bytes.to_string(),
-    }
+    platter_block::text::short_size(bytes)
 }
 
 /// Writes a time with the largest unit that divides it: `250us`, `30s`, `0`; [`parse_time`] reads it back
