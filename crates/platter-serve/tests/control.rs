@@ -90,10 +90,20 @@ fn devices_are_listed_tuned_added_and_removed() {
         set.as_array().unwrap().iter().any(|param| param["name"] == name && param["value"] == 123),
         "{set}"
     );
-    assert_eq!(
-        refused(call.call("device.set_param", json!({ "device": "a", "param": "no", "value": 1 }))).0,
-        -32000
-    );
+    let set = json!({ "device": "a", "param": "read_expire", "value": "0.25s" });
+    let set = call.call("device.set_param", set).unwrap();
+    let expire = set.as_array().unwrap().iter().find(|param| param["name"] == "read_expire").unwrap();
+    assert_eq!((&expire["value"], &expire["unit"]), (&json!(250), &json!("ms")));
+    for (param, value, says) in [
+        ("no", json!(1), "\"no\""),
+        ("no", json!("1s"), "there are: read_expire"),
+        ("read_expire", json!("soon"), "read_expire: expected a time"),
+        ("fifo_batch", json!("1s"), "fifo_batch: expected a whole number"),
+    ] {
+        let set = json!({ "device": "a", "param": param, "value": value });
+        let (code, message) = refused(call.call("device.set_param", set));
+        assert!(code == -32000 && message.contains(says), "{code} {message}");
+    }
 
     let limits = call.call("device.limits", json!({ "device": "a", "depth": 4 })).unwrap();
     assert_eq!((&limits["iops"], &limits["depth"]), (&json!(500), &json!(4)), "those not given stay");

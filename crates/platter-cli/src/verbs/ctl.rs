@@ -13,12 +13,14 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Calls a method of a server that was started with --control SOCKET. Without a method it lists all of them. \
-docs/control.md describes methods, results and errors. Integers may have a suffix: bandwidth_bytes_per_second=200M.
+docs/control.md describes methods, results and errors. Integers may have a suffix: bandwidth_bytes_per_second=200M; \
+values of parameters a unit: value=10s.
 
 Examples:
   platter ctl /run/platter/control.sock
   platter ctl /run/platter/control.sock device.list
   platter ctl /run/platter/control.sock device.elevator device=db elevator=deadline
+  platter ctl /run/platter/control.sock device.set_layer_param device=db param=expire value=10s
   platter ctl /run/platter/control.sock client.limits client=7 iops=1000
 
 JSON: the result of the method, as the server returns it.
@@ -94,11 +96,15 @@ fn value(doc: Option<&ParamDoc>, text: &str) -> Result<Value, CliError> {
             "false" | "off" | "no" => Ok(false.into()),
             _ => Err(wrong(doc, "true or false")),
         },
-        Some(doc) if doc.kind == "integer" => match (text.parse::<i64>(), parse_size(text)) {
-            (Ok(number), _) => Ok(number.into()),
-            (_, Ok(number)) => Ok(number.into()),
-            _ => Err(wrong(doc, "an integer")),
-        },
+        Some(doc) if ["integer", "quantity"].contains(&doc.kind) => {
+            match (text.parse::<i64>(), parse_size(text)) {
+                (Ok(number), _) => Ok(number.into()),
+                (_, Ok(number)) => Ok(number.into()),
+                // The server knows the unit of the parameter.
+                _ if doc.kind == "quantity" => Ok(text.into()),
+                _ => Err(wrong(doc, "an integer")),
+            }
+        }
         _ => Ok(text.into()),
     }
 }

@@ -143,6 +143,7 @@ fn a_server_is_watched_tuned_and_drained() {
     assert_eq!(server.ctl(&["export.list"])[1]["name"], "more");
     server.ctl(&["export.remove", "export=more"]);
     assert_eq!(server.ctl(&["server.info"])["protocol"], 1);
+    parameters_are_set(&server);
 
     reports_and_refusals(&server);
     let mut stream = TcpStream::connect(&metrics).unwrap();
@@ -170,6 +171,24 @@ fn a_server_is_watched_tuned_and_drained() {
     assert_eq!(status, Some(0), "{log}");
     assert!(log.contains("platter: stopping\n") && log.contains("platter: stopped\n"), "{log}");
     assert!(!pid_path.exists() && !control.exists());
+}
+
+/// The value of a parameter may have a unit.
+fn parameters_are_set(server: &Server) {
+    let set = |name: &str, value: &str| {
+        let (name, value) = (format!("param={name}"), format!("value={value}"));
+        let layers = server.ctl(&["device.set_layer_param", "device=cached", &name, &value]);
+        let params = layers[0]["params"].as_array().unwrap();
+        let set = params.iter().find(|param| name.ends_with(param["name"].as_str().unwrap())).unwrap();
+        set["value"].clone()
+    };
+    assert_eq!(set("expire", "10s"), 10_000);
+    assert_eq!(set("expire", "500"), 500);
+    assert_eq!(set("gather", "2K"), 2048);
+    assert_eq!(set("size", "512K"), 512 << 10);
+    let control = server.control();
+    let wrong = ["ctl", &control, "device.set_layer_param", "device=cached", "param=expire", "value=soon"];
+    fails_saying(2, &wrong, &["expire: expected a time, found `soon`"]);
 }
 
 /// What the other verbs say of the server.

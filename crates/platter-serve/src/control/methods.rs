@@ -9,7 +9,8 @@ use crate::daemon::{Daemon, DaemonError, report};
 use crate::error::ServeError;
 use crate::layers;
 use crate::served::Served;
-use platter::registry;
+use platter::{registry, spec};
+use platter_block::params::{Param, Unit};
 use platter_block::text::excerpt;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -173,7 +174,7 @@ pub const METHODS: &[Method] = &[
         params: &[
             DEVICE,
             required("param", "text", "the name of a parameter"),
-            required("value", "integer", "the value, in the unit of the parameter"),
+            required("value", "quantity", "the value, in the unit of the parameter or with its own: 500ms"),
         ],
         summary: "set a parameter of the I/O scheduler",
         run: device_set_param,
@@ -189,7 +190,11 @@ pub const METHODS: &[Method] = &[
         params: &[
             DEVICE,
             required("param", "text", "the name of a parameter"),
-            required("value", "integer", "the value, in the unit of the parameter; a switch is 0 or 1"),
+            required(
+                "value",
+                "quantity",
+                "the value, in the unit of the parameter or with its own: 10s, 64M; a switch is 0 or 1",
+            ),
             optional("layer", "text", "only of this layer, by its device in device.layers"),
         ],
         summary: "set a parameter of the layers that have it, while I/O runs",
@@ -367,12 +372,29 @@ fn device_params(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
 }
 
 fn device_set_param(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
-    let value = params.integer("value").ok_or_else(|| RpcError::params("value is too large"))?;
-    served(daemon, params)?
-        .device()
-        .set_elevator_param(&excerpt(params.text("param"), MOST_SHOWN), value)
-        .map_err(wrong)?;
+    let served = served(daemon, params)?;
+    let value = quantity(params, || served.device().elevator_params())?;
+    served.device().set_elevator_param(&excerpt(params.text("param"), MOST_SHOWN), value).map_err(wrong)?;
     device_params(daemon, params)
+}
+
+/// The value that a parameter is to have, in its unit. `table` returns the parameters that there are.
+fn quantity(params: &Params, table: impl FnOnce() -> Vec<(Param, i64)>) -> Result<i64, RpcError> {
+    let Some(text) = params.optional_text("value") else {
+        return params.integer("value").ok_or_else(|| RpcError::params("value is too large"));
+    };
+    let (name, table) = (params.text("param"), table());
+    let Some((param, _)) = table.iter().find(|(param, _)| param.name == name) else {
+        let known: Vec<&str> = table.iter().map(|(param, _)| param.name).collect();
+        let (name, known) = (excerpt(name, MOST_SHOWN), known.join(", "));
+        return Err(wrong(format!("there is no parameter {name:?}; there are: {known}")));
+    };
+    let number = match (param.unit, param.words.iter().position(|word| *word == text)) {
+        (_, Some(place)) => Ok(place as i64),
+        (Unit::Word, None) => spec::parse_choice(text, param.words).map(|_| 0),
+        (unit, None) => spec::parse_number(text, unit),
+    };
+    number.map_err(|error| wrong(format!("{name}: {error}")))
 }
 
 fn device_layers(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
@@ -380,9 +402,11 @@ fn device_layers(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
 }
 
 fn device_set_layer_param(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
-    let value = params.integer("value").ok_or_else(|| RpcError::params("value is too large"))?;
+    let served = served(daemon, params)?;
     let (layer, name) = (params.optional_text("layer"), excerpt(params.text("param"), MOST_SHOWN));
-    served(daemon, params)?.device().set_layer_param(layer, &name, value).map_err(wrong)?;
+    let value =
+        quantity(params, || served.device().layers().into_iter().flat_map(|layer| layer.params).collect())?;
+    served.device().set_layer_param(layer, &name, value).map_err(wrong)?;
     device_layers(daemon, params)
 }
 

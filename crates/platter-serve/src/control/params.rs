@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 pub struct ParamDoc {
     /// Its name.
     pub name: &'static str,
-    /// What it is: `text`, `integer` or `switch`.
+    /// What it is: `text`, `integer`, `quantity` (an integer, or a text such as `10s` with a unit) or `switch`.
     pub kind: &'static str,
     /// Whether the call needs it.
     pub required: bool,
@@ -40,9 +40,10 @@ impl Params {
                 return Err(RpcError::params(format!("there is no parameter {shown}; {advice}")));
             };
             let fits = match param.kind {
-                "integer" => value.is_i64() || value.is_u64(),
+                "integer" => is_integer(value),
+                "quantity" => is_integer(value) || is_text(value),
                 "switch" => value.is_boolean(),
-                _ => value.as_str().is_some_and(|text| !text.chars().any(char::is_control)),
+                _ => is_text(value),
             };
             if !fits {
                 let value = excerpt(&value.to_string(), MOST_SHOWN);
@@ -113,9 +114,18 @@ impl Params {
     }
 }
 
+fn is_integer(value: &Value) -> bool {
+    value.is_i64() || value.is_u64()
+}
+
+fn is_text(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| !text.chars().any(char::is_control))
+}
+
 fn expected(kind: &str) -> &'static str {
     match kind {
         "integer" => "an integer",
+        "quantity" => "an integer, or a number with a unit as text",
         "switch" => "true or false",
         _ => "text without control characters",
     }
