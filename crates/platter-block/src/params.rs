@@ -19,6 +19,8 @@ pub enum Unit {
     Requests,
     /// A plain count.
     Count,
+    /// Parts of a hundred.
+    Percent,
     /// 0 or 1.
     Switch,
     /// One of the parameter's words.
@@ -34,6 +36,7 @@ impl fmt::Display for Unit {
             Unit::Bytes => "bytes",
             Unit::Requests => "requests",
             Unit::Count => "count",
+            Unit::Percent => "percent",
             Unit::Switch => "0/1",
             Unit::Word => "word",
         })

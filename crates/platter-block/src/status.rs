@@ -64,9 +64,9 @@ impl Item {
         Item { name, value: Value::Text(value.into()), unit: Unit::Word, help }
     }
 
-    /// The name as a key of JSON and of other tables: underscores instead of spaces.
+    /// The name as a key of JSON and of other tables: underscores instead of spaces and hyphens.
     pub fn key(&self) -> String {
-        self.name.replace(' ', "_")
+        self.name.replace([' ', '-'], "_")
     }
 
     /// The item as a fact for reports, see [`Backend::facts`](crate::backend::Backend::facts).
@@ -125,6 +125,8 @@ mod tests {
         assert_eq!(facts[0], ("dirty bytes", "4096".to_string()));
         assert_eq!((facts[1].1.as_str(), facts[2].1.as_str()), ("yes", "merging"));
         assert_eq!(items[0].key(), "dirty_bytes");
+        let errors = Item::number("write-back errors", Unit::Count, 1, "errors");
+        assert_eq!(errors.key(), "write_back_errors");
         let status = LayerStatus { device: Arc::from("a"), items, params: Vec::new() };
         assert_eq!((status.number("dirty bytes"), status.number("state")), (Some(4096), None));
         assert_eq!((status.text("state"), status.text("dirty bytes")), (Some("merging"), None));

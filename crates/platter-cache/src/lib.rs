@@ -121,8 +121,14 @@ pub const TYPE: LayerType = LayerType {
             "largest readahead window; long streams of platter have larger ones, up to the device's optimum",
         ),
         Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk"),
-        Param::number("background", Unit::Count, 10, (0, 100), "percent dirty at which write-back begins"),
-        Param::number("dirty", Unit::Count, 20, (1, 100), "percent dirty at which writers wait"),
+        Param::number(
+            "background",
+            Unit::Percent,
+            10,
+            (0, 100),
+            "share of dirty pages at which write-back begins",
+        ),
+        Param::number("dirty", Unit::Percent, 20, (1, 100), "share of dirty pages at which writers wait"),
         Param::number(
             "expire",
             Unit::Millis,

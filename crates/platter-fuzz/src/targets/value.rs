@@ -65,8 +65,16 @@ const WORDS: &[&str] = &[
     "readwrite",
 ];
 
-const UNITS: &[Unit] =
-    &[Unit::Count, Unit::Bytes, Unit::Switch, Unit::Millis, Unit::Micros, Unit::Nanos, Unit::Requests];
+const UNITS: &[Unit] = &[
+    Unit::Count,
+    Unit::Percent,
+    Unit::Bytes,
+    Unit::Switch,
+    Unit::Millis,
+    Unit::Micros,
+    Unit::Nanos,
+    Unit::Requests,
+];
 
 fn generate(rng: &mut Rng) -> Vec<u8> {
     let number = rng.extreme(64) >> rng.below(64);

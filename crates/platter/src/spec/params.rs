@@ -38,7 +38,7 @@ impl Argument {
             Unit::Millis | Unit::Micros | Unit::Nanos => format!("{}{}", param.default, param.unit),
             Unit::Bytes => format_size(param.default.unsigned_abs()),
             Unit::Switch => (if param.default == 0 { "off" } else { "on" }).to_owned(),
-            Unit::Requests | Unit::Count | Unit::Word => param.show(param.default),
+            Unit::Requests | Unit::Count | Unit::Percent | Unit::Word => param.show(param.default),
         };
         Argument {
             name: param.name,
@@ -260,6 +260,9 @@ impl fmt::Display for ArgumentKind {
             ArgumentKind::Number { unit: Unit::Switch, .. } | ArgumentKind::Bool => f.write_str("on or off"),
             ArgumentKind::Number { unit: Unit::Count | Unit::Word, min, max } => {
                 write!(f, "a number from {min} to {max}")
+            }
+            ArgumentKind::Number { unit: Unit::Percent, min, max } => {
+                write!(f, "a percentage from {min} to {max}")
             }
             ArgumentKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
             ArgumentKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
