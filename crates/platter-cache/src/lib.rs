@@ -78,12 +78,16 @@ use device::Cache;
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
 use platter_block::params::{Param, ParamError, Unit};
+use platter_block::text::short_size;
 use platter_block::time::Span;
 use platter_stack::{LayerError, LayerType};
 use readahead::PAGE;
 use sharded::Sharded;
 use shared::Shared;
 use std::sync::Arc;
+
+/// Sizes are below this: pages are numbered with 31 bits.
+const BELOW: i64 = 1 << 43;
 
 /// The names of the readahead policies, as the values of a parameter.
 const POLICIES: [&str; readahead::TABLE.len()] = {
@@ -105,7 +109,7 @@ pub const TYPE: LayerType = LayerType {
             "size",
             Unit::Bytes,
             64 << 20,
-            (0, 1 << 43),
+            (0, BELOW - 1),
             "memory for pages, a multiple of 4096 in each shard",
         ),
         // Values beyond the words are policies that the program has registered.
@@ -168,14 +172,14 @@ pub const TYPE: LayerType = LayerType {
             "max_size",
             Unit::Bytes,
             0,
-            (0, 1 << 43),
+            (0, BELOW - 1),
             "most that size can be set to while the cache is open; 0: as it is at opening",
         ),
         Param::number(
             "min_size",
             Unit::Bytes,
             0,
-            (0, 1 << 43),
+            (0, BELOW - 1),
             "under memory pressure the cache gives memory back down to this; 0: pressure is not watched",
         ),
         Param::number(
@@ -319,6 +323,9 @@ impl Default for Settings {
 /// shards that it is in.
 const FEWEST_EXTENTS: u64 = 4;
 
+/// Most bytes for pages that a cache has for its shards without having been given a size.
+const MOST_USUAL: u64 = 1 << 30;
+
 /// Fewest pages of a cache: a single I/O may need this many at once.
 const MIN_PAGES: u64 = 16;
 
@@ -340,25 +347,24 @@ impl Settings {
             return refuse(format!("shards={shards} is out of range: 1 to {MAX_SHARDS}"));
         }
         if !extent.is_power_of_two() || !(PAGE..=1 << 30).contains(&extent) {
-            return refuse(format!(
-                "extent={extent} is out of range: powers of two from {PAGE} to {}",
-                1 << 30
-            ));
+            return refuse(format!("extent={extent} is out of range: powers of two from 4K to 1G"));
         }
         let least = self.least();
         if self.size < least {
             let (window, size) = (self.window, self.size);
             let each = if shards > 1 { format!(" for each of shards={shards}") } else { String::new() };
             return refuse(format!(
-                "size={size} is out of range: at least {least} bytes, two windows of readahead (window={window}){each}"
+                "size={size} is out of range: at least {}, two windows of readahead (window={window}){each}",
+                short_size(least)
             ));
         }
         let unit = PAGE * u64::from(shards);
         if !self.size.is_multiple_of(unit) || self.size / PAGE > u64::from(u32::MAX / 2) {
             let next = self.size.saturating_add(unit - 1).min(u64::from(u32::MAX / 2) * PAGE) / unit * unit;
             return refuse(format!(
-                "size={} is out of range: multiples of {unit} below 8T (for example {next})",
-                self.size
+                "size={} is out of range: multiples of {unit} below 8T (for example {})",
+                self.size,
+                short_size(next)
             ));
         }
         if !(1..=writeback::MAX_WRITES).contains(&self.write_depth) {
@@ -368,20 +374,24 @@ impl Settings {
         let (size, max, min) = (self.size, self.max_size, self.min_size);
         if max != 0 && (max < size || !max.is_multiple_of(unit) || max / PAGE > u64::from(u32::MAX / 2)) {
             return refuse(format!(
-                "max_size={max} is out of range: multiples of {unit} from size={size} to 8T"
+                "max_size={max} is out of range: multiples of {unit} from {} (size), below 8T",
+                short_size(size)
             ));
         }
         if min != 0 && (min < least || min > size || !min.is_multiple_of(unit)) {
             return refuse(format!(
-                "min_size={min} is out of range: multiples of {unit} from {least} to size={size}"
+                "min_size={min} is out of range: multiples of {unit} from {} to {} (size)",
+                short_size(least),
+                short_size(size)
             ));
         }
         let fewest = FEWEST_EXTENTS.saturating_mul(extent).saturating_mul(shards.into());
         if shards > 1 && self.size < fewest {
             return refuse(format!(
                 "size={} is too small for shards={shards}: each needs memory for {FEWEST_EXTENTS} extents (extent={extent}), \
-                 {fewest} bytes together",
-                self.size
+                 {} together",
+                self.size,
+                short_size(fewest)
             ));
         }
         if !self.window.is_multiple_of(PAGE) {
@@ -397,6 +407,17 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// The size of a cache for which none is given: the default, or as much more as so many shards need. A size that is many
+/// times the default has to be asked for: then this is about the default, which [`new`] refuses.
+pub fn usual_size(shards: u64, extent: u64, window: u64) -> u64 {
+    let usual = Settings::default().size;
+    let unit = PAGE.saturating_mul(shards.max(1));
+    let extents = if shards > 1 { FEWEST_EXTENTS.saturating_mul(extent).saturating_mul(shards) } else { 0 };
+    let windows = if shards > 1 { window.saturating_mul(2).saturating_mul(shards) } else { 0 };
+    let round = |size: u64| size.checked_next_multiple_of(unit).filter(|size| *size <= MOST_USUAL);
+    round(usual.max(extents).max(windows)).or_else(|| round(usual)).unwrap_or(usual)
 }
 
 /// A page cache over `below`.

@@ -66,7 +66,7 @@ fn what_is_not_there_or_not_what_its_spec_says_cannot_be_opened() {
         on("raid(name=data, search=@)", dir.path()),
         on("md(@)", &small),
         on("sim(@.diskspecs)", &missing),
-        "cache(size=8T, ram(1M))".to_owned(),
+        "cache(size=7T, ram(1M))".to_owned(),
         "@/nowhere/at/all".to_owned(),
     ] {
         fails(3, &["info", &spec]);

@@ -227,13 +227,35 @@ fn a_spec_may_come_with_comments_and_line_breaks() {
 
 #[test]
 fn a_cache_that_no_memory_is_there_for_is_refused() {
-    for spec in ["cache(size=8T, ram(1M))", "cache(size=4T, ram(1M))"] {
-        let typed = if spec.contains("8T") { "size=8T" } else { "size=4T" };
+    for spec in ["cache(size=7T, ram(1M))", "cache(size=4T, ram(1M))"] {
+        let typed = if spec.contains("7T") { "size=7T" } else { "size=4T" };
         fails_saying(3, &["info", spec], &[typed, "MemAvailable", "make it smaller"]);
     }
     fails_saying(2, &["info", "cache(size=16T, ram(1M))"], &["size", "8T"]);
+    for argument in ["size=8T", "max_size=8T"] {
+        fails_saying(2, &["info", &format!("cache({argument}, ram(1M))")], &["below 8T", "`8T`"]);
+    }
+    let small = "cache(max_size=4K, ram(1M))";
+    fails_saying(2, &["info", small], &["max_size=4K", "from 64M (size), below 8T"]);
     fails_saying(2, &["info", "cache(size=0, ram(1M))"], &["size=0", "at least"]);
     fails_saying(2, &["info", "cache(size=1048577, ram(1M))"], &["size=1048577", "multiples of 4096"]);
     fails_saying(2, &["info", "cache(background=30, ram(1M))"], &["background=30", "dirty=20"]);
     ok(&["info", "cache(size=4M, ram(1M))"]);
+}
+
+/// A size that was not given is as large as the shards need it.
+#[test]
+fn a_cache_without_a_size_has_one_that_fits_its_shards() {
+    let pages = |spec: &str| {
+        let info = json(&["info", spec]);
+        let status = info[0]["layers"][0]["status"].as_array().unwrap();
+        let item = status.iter().find(|item| item["name"] == "cache_pages").unwrap();
+        item["value"].as_u64().unwrap()
+    };
+    assert_eq!(pages("cache(ram(1M))"), 16_384);
+    assert_eq!(pages("cache(shards=3, ram(1M))"), 16_386);
+    assert_eq!(pages("cache(shards=32, ram(1M))"), 32 << 10);
+    fails_saying(2, &["info", "cache(size=64M, shards=3, ram(1M))"], &["size=64M", "multiples of 12288"]);
+    let many = "cache(shards=256, extent=1G, ram(1M))";
+    fails_saying(2, &["info", many], &["too small for shards=256", "1T together"]);
 }

@@ -49,8 +49,8 @@ pub(super) fn open(
     }
     let members = args.devices();
     args.check_all_read()?;
-    let size = values.iter().find(|(name, _)| layer.name == "cache" && *name == "size");
-    if let Some(&(_, size)) = size {
+    if layer.name == "cache" {
+        let size = size_of_cache(args, &mut values);
         memory::check(size.unsigned_abs()).map_err(|why| {
             let why = as_typed(args, &[("size", size)], &why).map_or(why, |(_, said)| said);
             args.unfit("size", format!("cache: {why}"))
@@ -62,6 +62,20 @@ pub(super) fn open(
     let backend =
         layer.make_with(&values, &policy, backends).map_err(|error| explain(args, &values, error))?;
     Ok(Device::new(backend))
+}
+
+/// The size of a cache. If none was given, it is what the other values need.
+fn size_of_cache(args: &Args<'_>, values: &mut [(&str, i64)]) -> i64 {
+    let of = |name: &str| values.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value);
+    let size = match args.typed("size") {
+        Some(_) => of("size"),
+        None => {
+            let [shards, extent, window] = ["shards", "extent", "window"].map(|name| of(name).unsigned_abs());
+            platter_cache::usual_size(shards, extent, window).cast_signed()
+        }
+    };
+    values.iter_mut().filter(|(name, _)| *name == "size").for_each(|(_, value)| *value = size);
+    size
 }
 
 /// The error of a layer that could not be made, at the argument that it is about.

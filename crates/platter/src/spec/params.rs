@@ -254,8 +254,17 @@ impl fmt::Display for ArgumentKind {
                 range("a time", min.map(format_time), max.map(format_time))
             }
             ArgumentKind::Number { unit: Unit::Bytes, min, max } => {
-                let max = (max < i64::MAX).then(|| format_size(max.unsigned_abs()));
-                range("a size", (min > 0).then(|| format_size(min.unsigned_abs())), max)
+                let least = (min > 0).then(|| format_size(min.unsigned_abs()));
+                let above = max.unsigned_abs().saturating_add(1);
+                // A round number that is not allowed itself is easier to read than the one before it.
+                let below = max < i64::MAX && above.is_multiple_of(1 << 20);
+                match least {
+                    Some(least) if below => write!(f, "a size from {least} to below {}", format_size(above)),
+                    None if below => write!(f, "a size below {}", format_size(above)),
+                    least => {
+                        range("a size", least, (max < i64::MAX).then(|| format_size(max.unsigned_abs())))
+                    }
+                }
             }
             ArgumentKind::Number { unit: Unit::Switch, .. } | ArgumentKind::Bool => f.write_str("on or off"),
             ArgumentKind::Number { unit: Unit::Count | Unit::Word, min, max } => {

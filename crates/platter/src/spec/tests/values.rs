@@ -130,6 +130,7 @@ fn sizes_and_times_are_written_with_the_largest_unit_that_fits() {
 
 #[test]
 fn kinds_tell_only_the_bounds_that_bind() {
+    use platter_block::params::Unit;
     let kinds = [
         (ArgumentKind::Size { min: 0, max: u64::MAX }, "a size"),
         (ArgumentKind::Size { min: 512, max: u64::MAX }, "a size of at least 512"),
@@ -142,6 +143,14 @@ fn kinds_tell_only_the_bounds_that_bind() {
             ArgumentKind::Time { min: Duration::from_micros(10), max: Duration::from_secs(1) },
             "a time from 10us to 1s",
         ),
+        (ArgumentKind::Number { unit: Unit::Bytes, min: 0, max: 1 << 43 }, "a size of at most 8T"),
+        (ArgumentKind::Number { unit: Unit::Bytes, min: 0, max: (1 << 43) - 1 }, "a size below 8T"),
+        (
+            ArgumentKind::Number { unit: Unit::Bytes, min: 512, max: (1 << 30) - 1 },
+            "a size from 512 to below 1G",
+        ),
+        (ArgumentKind::Number { unit: Unit::Bytes, min: 0, max: i64::MAX }, "a size"),
+        (ArgumentKind::Number { unit: Unit::Percent, min: 1, max: 100 }, "a percentage from 1 to 100"),
         (ArgumentKind::Choice(&["a", "b"]), "one of a, b"),
     ];
     for (kind, text) in kinds {
