@@ -173,7 +173,17 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
     let missing = dir.path().join("missing.img");
     let empty = dir.path().join("empty.img");
     fs::write(&empty, b"").unwrap();
-    fails_saying(3, &["info", text(&missing)], &[text(&missing), "ENOENT"]);
+    let advice = format!("a command that writes creates the file with file({}, create=64M)", text(&missing));
+    fails_saying(3, &["info", text(&missing)], &[text(&missing), "ENOENT", &advice]);
+    let write = ["bench", "io", "--rw", "write", "--on", text(&missing)];
+    fails_saying(
+        3,
+        &write,
+        &["ENOENT", &advice.replace("a command that writes creates the file with", "to create the file,")],
+    );
+    let given = format!("cache(size=8M, file({}, create=16M))", text(&missing));
+    let read = ["bench", "io", "--rw", "randread", "--on", &given];
+    fails_saying(3, &read, &["ENOENT", "create= has an effect only where the file is opened for writing"]);
     fails_saying(3, &["info", text(dir.path())], &["is a directory"]);
     fails_saying(3, &["info", "/dev/null"], &["character device"]);
     fails_saying(3, &["info", text(&empty)], &["empty", "truncate"]);

@@ -2,11 +2,11 @@
 
 use super::row::{DeviceType, Shape};
 use super::{Access, OpenError, Opening, queue};
-use crate::spec::{Args, Argument, ArgumentKind, SpecError, quote};
+use crate::spec::{Args, Argument, ArgumentKind, SpecError, quote, quote_path};
 use platter_disk::device::Device;
 use platter_disk::drivers::{Choice, FileOptions};
 use platter_disk::open::DiskOptions;
-use platter_disk::sys::{Direct, OpenOptions, Sharing, SignaturePolicy, SysError};
+use platter_disk::sys::{Direct, OpenOptions, Sharing, SignaturePolicy, SysError, errno};
 use std::io;
 use std::path::Path;
 
@@ -160,7 +160,8 @@ fn file(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
         .with_file(file)
         .with_settings(settings)
         .with_elevator(elevator);
-    Device::open(&path, options).map_err(|error| suggest(&path, error, opening).into())
+    let create = args.is_given("create");
+    Device::open(&path, options).map_err(|error| suggest(&path, error, opening, create).into())
 }
 
 fn driver(args: &mut Args<'_>) -> Result<FileOptions, SpecError> {
@@ -203,22 +204,40 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
         .with_create(create.filter(|_| access.write)))
 }
 
-/// Adds a suggestion for a path that does not exist.
-fn suggest(path: &Path, error: SysError, opening: &Opening) -> SysError {
-    let Some(path) = path.to_str() else { return error };
+/// Why a file that has a size to be created with was not created.
+const READ_ONLY: &str =
+    "create= has an effect only where the file is opened for writing, and here it is only read";
+
+/// Adds a suggestion for a path that does not exist. `create`: a size is given for it.
+fn suggest(path: &Path, error: SysError, opening: &Opening, create: bool) -> SysError {
     let kind = error.errno.map(|errno| io::Error::from_raw_os_error(errno).kind());
-    if kind != Some(io::ErrorKind::NotFound) || path.contains('/') {
+    if kind != Some(io::ErrorKind::NotFound) {
         return error;
     }
-    let device = Path::new("/dev").join(path);
-    if device.exists() {
-        let help = format!("did you mean {}?", quote(&device.to_string_lossy()));
+    let name = path.to_str().filter(|name| !name.contains('/'));
+    if let Some(help) = name.and_then(|name| near(name, opening)) {
         return error.with_help(help);
     }
-    match opening.closest(path) {
-        Some(DeviceType { name, example, .. }) => {
-            error.with_help(format!("did you mean the device `{name}`, as in {example}?"))
-        }
-        None => error,
+    // Advice that is not that of every missing file says more.
+    if error.errno.and_then(errno::info).is_none_or(|row| error.help != row.advice) {
+        return error;
     }
+    let spec = format!("file({}, create=64M)", quote_path(path));
+    let how = match (create, opening.access.write) {
+        (true, true) => return error,
+        (true, false) => READ_ONLY.to_owned(),
+        (false, true) => format!("to create the file, {spec}"),
+        (false, false) => format!("a command that writes creates the file with {spec}"),
+    };
+    error.with_help(format!("check the path; {how}"))
+}
+
+/// A suggestion for a name that is no file here.
+fn near(name: &str, opening: &Opening) -> Option<String> {
+    let device = Path::new("/dev").join(name);
+    if device.exists() {
+        return Some(format!("did you mean {}?", quote(&device.to_string_lossy())));
+    }
+    let DeviceType { name, example, .. } = opening.closest(name)?;
+    Some(format!("did you mean the device `{name}`, as in {example}?"))
 }
