@@ -3,7 +3,7 @@
 use crate::cli::{CliError, Context, Exit};
 use clap::Args;
 use platter::spec::parse_size;
-use platter_bench::report::{Column, Table};
+use platter_bench::report::{Column, Table, Terminal};
 use platter_serve::control::{Call, CallError, METHODS, ParamDoc};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -60,12 +60,15 @@ impl Ctl {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let method = self.method.as_deref().unwrap_or("server.methods");
         let params = self.params(method)?;
-        let result =
-            connect(&self.socket, self.timeout.value)?.call(method, Value::Object(params)).map_err(failed)?;
+        let mut call = connect(&self.socket, self.timeout.value)?;
+        let result = call.call(method, Value::Object(params.clone())).map_err(failed)?;
         match (context.json, method) {
             (true, _) => context.print_json(&result),
             (false, "server.methods") => context.print(&methods(&result, context)),
-            (false, _) => context.print(&to_text(&result, context)),
+            (false, "device.layers" | "device.set_layer_param") => {
+                context.print(&asked_layers(&result, &params, context))
+            }
+            (false, _) => context.print(&to_text(&result, context.terminal)),
         }
     }
 
@@ -123,21 +126,60 @@ fn methods(result: &Value, context: &Context) -> String {
     text
 }
 
+/// The layers of a device: all that is known of them, or the parameter that has been set.
+fn asked_layers(result: &Value, params: &Map<String, Value>, context: &Context) -> String {
+    let given = |name: &str| params.get(name).and_then(Value::as_str);
+    let device = given("device").unwrap_or_default();
+    let is_asked = |layer: &&Value| given("layer").is_none_or(|only| layer["device"] == only);
+    let asked = result.as_array().into_iter().flatten().filter(is_asked);
+    let text = layers(asked.map(|layer| (device, layer)), given("param"), context.terminal);
+    text.unwrap_or_else(|| "none\n".to_owned())
+}
+
+/// The layers of devices, each with the name of its device: a line for each item of their status and for each of their
+/// parameters, or for the parameter `only`. `None`: there are no such lines.
+pub(super) fn layers<'v>(
+    layers: impl IntoIterator<Item = (&'v str, &'v Value)>,
+    only: Option<&str>,
+    terminal: Terminal,
+) -> Option<String> {
+    let what = if only.is_some() { "parameter" } else { "status" };
+    let mut table = Table::new(["device", "layer", what, "value", "unit"].map(Column::text));
+    let lists: &[&str] = if only.is_some() { &["params"] } else { &["status", "params"] };
+    let mut any = false;
+    for (device, layer) in layers {
+        let shown = cell(&layer["device"]);
+        let kind = shown.split('(').next().unwrap_or_default();
+        let items = lists.iter().flat_map(|list| layer[*list].as_array().into_iter().flatten());
+        for item in items.filter(|item| only.is_none_or(|name| item["name"] == name)) {
+            any = true;
+            let [name, value, unit] = ["name", "value", "unit"].map(|key| cell(&item[key]));
+            table.row([device.to_owned(), kind.to_owned(), name, value, unit]);
+        }
+    }
+    any.then(|| table.to_text(terminal))
+}
+
 /// A result for people: a list of objects is a table, an object is a line for each key.
-pub(super) fn to_text(result: &Value, context: &Context) -> String {
+fn to_text(result: &Value, terminal: Terminal) -> String {
     match result {
         Value::Array(rows) if rows.is_empty() => "none\n".to_owned(),
-        Value::Array(rows) if rows.iter().all(Value::is_object) => table(rows, context),
+        Value::Array(rows) if rows.iter().all(Value::is_object) => table(rows, terminal),
         Value::Object(object) => {
             let mut text = String::new();
             for (key, value) in object {
+                let below = terminal.indented(2);
                 match value {
+                    Value::Array(rows) if key == "layers" && !rows.is_empty() => {
+                        let name = result["name"].as_str().unwrap_or_default();
+                        let rows = layers(rows.iter().map(|layer| (name, layer)), None, below);
+                        text += &format!("{key}:\n{}", indented(&rows.unwrap_or_default()));
+                    }
                     Value::Array(rows) if !rows.is_empty() && rows.iter().all(Value::is_object) => {
-                        let below = context.terminal.indented(2);
                         text += &format!("{key}:\n");
                         text += &indented(&rows_table(rows).to_text(below));
                     }
-                    _ => text += &context.terminal.fact(key, &cell(value)),
+                    _ => text += &terminal.fact(key, &cell(value)),
                 }
             }
             text
@@ -150,13 +192,14 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-fn table(rows: &[Value], context: &Context) -> String {
+fn table(rows: &[Value], terminal: Terminal) -> String {
+    let has_layers = |row: &Value| row["layers"].as_array().is_some_and(|layers| !layers.is_empty());
     let table = rows_table(rows);
-    if table.fits(context.terminal) {
-        return table.to_text(context.terminal);
+    if !rows.iter().any(has_layers) && table.fits(terminal) {
+        return table.to_text(terminal);
     }
-    // Too wide: a paragraph for each object.
-    let texts: Vec<String> = rows.iter().map(|row| to_text(row, context)).collect();
+    // Too wide, or a cell that is a table itself: a paragraph for each object.
+    let texts: Vec<String> = rows.iter().map(|row| to_text(row, terminal)).collect();
     texts.join("\n")
 }
 

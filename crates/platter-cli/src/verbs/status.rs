@@ -1,6 +1,6 @@
 //! `platter status`: a running server at one moment.
 
-use super::ctl::{connect, failed};
+use super::ctl::{self, connect, failed};
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter_bench::report::units::{bytes, bytes_short, thousands};
@@ -126,31 +126,11 @@ fn text(status: &Value, context: &Context) -> String {
 
 /// The status of the layers of the devices: a line for each item.
 fn layers(devices: &[Value], context: &Context) -> String {
-    let mut table = Table::new([
-        Column::text("device"),
-        Column::text("layer"),
-        Column::text("status"),
-        Column::text("value"),
-        Column::text("unit"),
-    ]);
-    let mut any = false;
-    for device in devices {
-        for layer in device["layers"].as_array().into_iter().flatten() {
-            let shown = word(&layer["device"]);
-            let kind = shown.split('(').next().unwrap_or_default().to_owned();
-            let lists = ["status", "params"].map(|list| layer[list].as_array().cloned().unwrap_or_default());
-            for item in lists.iter().flatten() {
-                any = true;
-                let value = super::ctl::to_text(&item["value"], context).trim_end().to_owned();
-                table.row([
-                    word(&device["name"]),
-                    kind.clone(),
-                    word(&item["name"]),
-                    value,
-                    word(&item["unit"]),
-                ]);
-            }
-        }
-    }
-    if any { format!("\n{}", table.to_text(context.terminal)) } else { String::new() }
+    let of = |device: &Value| -> Vec<(String, Value)> {
+        let layers = device["layers"].as_array().cloned().unwrap_or_default();
+        layers.into_iter().map(|layer| (word(&device["name"]), layer)).collect()
+    };
+    let all: Vec<(String, Value)> = devices.iter().flat_map(of).collect();
+    let rows = all.iter().map(|(device, layer)| (device.as_str(), layer));
+    ctl::layers(rows, None, context.terminal).map_or_else(String::new, |table| format!("\n{table}"))
 }

@@ -189,6 +189,16 @@ fn parameters_are_set(server: &Server) {
     let control = server.control();
     let wrong = ["ctl", &control, "device.set_layer_param", "device=cached", "param=expire", "value=soon"];
     fails_saying(2, &wrong, &["expire: expected a time, found `soon`"]);
+    // For people, what was set and nothing else, also where the output has no width.
+    let set = ["ctl", &control, "device.set_layer_param", "device=cached", "param=expire", "value=1s"];
+    let shown = ok(&set);
+    let last: Vec<&str> = shown.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(last, ["cached", "cache", "expire", "1000", "ms"]);
+    assert!(!shown.contains("gather"), "{shown}");
+    for method in [&["device.layers", "device=cached"] as &[_], &["device.list"]] {
+        let shown = ok(&[&["ctl", control.as_str()], method].concat());
+        assert!(shown.contains("dirty_pages") && shown.lines().all(|line| line.len() < 200), "{shown}");
+    }
 }
 
 /// What the other verbs say of the server.
