@@ -168,6 +168,17 @@ fn wrong_specs_are_pointed_at() {
 }
 
 #[test]
+fn times_of_layers_have_units() {
+    let refused = |spec: &str, words: &[&str]| fails_saying(2, &["info", spec], words);
+    refused("cache(expire=30, ram(1M))", &["the time 30 has no unit", "write 30s or 30ms"]);
+    refused("delay(read=5, ram(1M))", &["the time 5 has no unit", "write 5s or 5us"]);
+    for spec in ["cache(expire=0, ram(1M))", "cache(expire=0.5s, ram(1M))", "delay(read=5us, ram(1M))"] {
+        ok(&["info", spec]);
+    }
+    ok(&["info", "ram(1M, elevator=deadline(read_expire=250))"]);
+}
+
+#[test]
 fn what_cannot_be_opened_says_why_and_what_to_do() {
     let dir = tempdir().unwrap();
     let missing = dir.path().join("missing.img");

@@ -4,7 +4,8 @@ use super::memory;
 use super::params::{convert, value};
 use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part, readaheads};
-use crate::spec::Args;
+use crate::spec::{Args, SpecError};
+use platter_block::params::{Param, Unit};
 use platter_disk::device::Device;
 use platter_stack::LayerError;
 use std::sync::Arc;
@@ -43,7 +44,10 @@ pub(super) fn open(
                 policy = parameters;
                 place as i64
             }
-            _ => value(args, param)?,
+            _ => {
+                check_unit(args, param)?;
+                value(args, param)?
+            }
         };
         values.push((param.name, value));
     }
@@ -62,6 +66,18 @@ pub(super) fn open(
     let backend =
         layer.make_with(&values, &policy, backends).map_err(|error| explain(args, &values, error))?;
     Ok(Device::new(backend))
+}
+
+/// A time has a unit: only parameters of elevators may be plain numbers, as in kernels.
+fn check_unit(args: &Args<'_>, param: &Param) -> Result<(), SpecError> {
+    let is_time = matches!(param.unit, Unit::Millis | Unit::Micros | Unit::Nanos);
+    let typed = args.typed(param.name).filter(|_| is_time).unwrap_or_default();
+    // Nothing is as much in any unit.
+    if !typed.bytes().all(|byte| byte.is_ascii_digit()) || typed.bytes().all(|byte| byte == b'0') {
+        return Ok(());
+    }
+    let example = format!("write {typed}s or {typed}{}", param.unit);
+    Err(args.reject(param.name, format!("the time {typed} has no unit (ns, us, ms or s); {example}")))
 }
 
 /// The size of a cache. If none was given, it is what the other values need.
