@@ -121,8 +121,9 @@ pub(super) struct PageTable {
     /// Frames that have become free or evictable since the last check.
     freed: u32,
     pub(super) reserved: Ranges,
-    /// Kept to reuse its memory.
+    /// Kept to reuse their memory.
     later: Vec<Place>,
+    aside: Vec<Place>,
     replacement: Replacement,
     pub(super) dirty: Dirty,
     size: u64,
@@ -158,6 +159,7 @@ impl PageTable {
             freed: 0,
             reserved: Ranges::default(),
             later: Vec::new(),
+            aside: Vec::new(),
             replacement: Replacement::new(count),
             dirty: Dirty::new(rules),
             size,

@@ -26,8 +26,8 @@ impl PageTable {
     fn choose_oldest(&mut self, now: Time, looks: usize, out: &mut Vec<Place>, due: Due) -> bool {
         let oldest = self.dirty.oldest_epoch();
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
-        let mut later = std::mem::take(&mut self.later);
-        let (mut aside, mut left) = (Vec::new(), 0);
+        let (mut later, mut aside) = (std::mem::take(&mut self.later), std::mem::take(&mut self.aside));
+        let mut left = 0;
         let has_more = self.dirty.order.take(looks, out, |place| {
             let (page, seq, since) = place;
             let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
@@ -52,13 +52,13 @@ impl PageTable {
         });
         later.drain(..).rev().for_each(|place| self.dirty.order.put_back(place));
         self.later = later;
-        aside.into_iter().for_each(|(page, seq, _)| self.dirty.set_aside(page, seq, now));
+        self.set_aside(aside, now);
         has_more && left > 0
     }
 
     fn choose_aside(&mut self, now: Time, out: &mut Vec<Place>, due: Due) -> bool {
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
-        let (mut aside, mut stale) = (Vec::new(), 0);
+        let (mut aside, mut stale) = (std::mem::take(&mut self.aside), 0);
         let has_more = self.dirty.aside.take(ASIDE_LOOKS, out, |place| {
             let (page, seq, at) = place;
             let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
@@ -75,8 +75,13 @@ impl PageTable {
             }
             Fate::Taken
         });
-        aside.into_iter().for_each(|(page, seq, _)| self.dirty.set_aside(page, seq, now));
+        self.set_aside(aside, now);
         has_more && stale > 0
+    }
+
+    fn set_aside(&mut self, mut places: Vec<Place>, now: Time) {
+        places.drain(..).for_each(|(page, seq, _)| self.dirty.set_aside(page, seq, now));
+        self.aside = places;
     }
 
     /// Whether a dirty page may be written back now.

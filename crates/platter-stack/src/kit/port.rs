@@ -240,10 +240,15 @@ impl Port {
     #[cold]
     fn ring_all(&self) {
         let mut exchange = lock(&self.exchange);
-        let bells = std::mem::take(&mut exchange.bells);
+        let mut bells = std::mem::take(&mut exchange.bells);
         self.has_bells.store(0, Ordering::Relaxed);
         drop(exchange);
-        bells.iter().for_each(|bell| bell.ring());
+        bells.drain(..).for_each(|bell| bell.ring());
+        let mut exchange = lock(&self.exchange);
+        if exchange.bells.is_empty() {
+            // To reuse its memory.
+            exchange.bells = bells;
+        }
     }
 
     /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more. None after a

@@ -172,7 +172,9 @@ fn memory_is_given_back_when_the_driver_has_returned_it() {
                 rig.worker.line.end(Stop::Now);
             }
             while rig.worker.ring.used_index() == 0 {
-                assert!(rig.worker.turn(&mut None), "{case}: it ends although the driver has the memory");
+                let goes_on = rig.worker.turn(&mut None);
+                let is_answered = rig.worker.ring.used_index() == 1;
+                assert!(goes_on || is_answered, "{case}: it ends although the driver has the memory");
             }
             assert!(world.clock().now().since(begin) >= HELD, "{case}: answered too early");
             assert_eq!(rig.status(), 0, "{case}");
