@@ -24,7 +24,8 @@ pub struct HandleCounters {
     pub readahead: ReadaheadCounters,
     /// Pages that were cached when they were requested.
     pub hits: u64,
-    /// Pages that were not cached when they were requested.
+    /// Pages that were not cached when they were requested. Pages that a call requests behind its first MiB, or in another shard
+    /// than its first page, count as read ahead.
     pub misses: u64,
     /// Pages that were read before they were requested.
     pub pages_read_ahead: u64,

@@ -27,14 +27,14 @@ pub(super) struct WriteBack {
 pub(super) struct Due {
     /// Those that became dirty at this time or before.
     pub(super) since: Option<Time>,
-    /// Those that were put aside and are to be tried again at this time or before.
-    pub(super) retry: Option<Time>,
+    /// Those that were put aside at this time or before.
+    pub(super) aside: Option<Time>,
 }
 
 impl Due {
-    pub(super) const ALL: Due = Due { since: Some(Time(u64::MAX)), retry: Some(Time(u64::MAX)) };
+    pub(super) const ALL: Due = Due { since: Some(Time(u64::MAX)), aside: Some(Time(u64::MAX)) };
     /// All that have not been put aside.
-    pub(super) const NOT_ASIDE: Due = Due { retry: None, ..Due::ALL };
+    pub(super) const NOT_ASIDE: Due = Due { aside: None, ..Due::ALL };
 }
 
 /// The dirty pages of a cache.
@@ -43,7 +43,7 @@ pub(super) struct Dirty {
     /// By age, and so by epoch; the time is when the page became dirty.
     pub(super) order: Order,
     /// Pages that could not be written when their turn came, because their write-back failed or a command was changing them; the
-    /// time is when they are tried again.
+    /// time is when they were put aside.
     pub(super) aside: Order,
     /// Entries chosen to be written back next, the first page last.
     pub(super) chosen: Vec<Place>,
@@ -200,8 +200,23 @@ impl Dirty {
 
     /// Puts a page aside that has been taken from an order.
     pub(super) fn set_aside(&mut self, page: u64, seq: u32, now: Time) {
-        let at = self.not_before.filter(|&at| at > now).unwrap_or(now + self.rules.interval);
-        self.aside.push_back((page, seq, at));
+        self.aside.push_back((page, seq, now));
+    }
+
+    /// Pages that were put aside at this time or before are tried again: after an interval, or as soon as an attempt may follow one
+    /// that has failed.
+    pub(super) fn retry_from(&self, now: Time) -> Option<Time> {
+        match self.not_before {
+            Some(at) if at <= now => Some(now),
+            _ => now.0.checked_sub(self.rules.interval.0).map(Time),
+        }
+    }
+
+    /// When the first of them is tried again.
+    fn next_retry(&self) -> Option<Time> {
+        let waited = self.aside.front().map(|(.., since)| since + self.rules.interval)?;
+        let at = self.not_before.map_or(waited, |at| at.min(waited));
+        Some(if self.stalled { at.max(self.next_look) } else { at })
     }
 
     /// A page of an epoch is no longer dirty.
@@ -285,9 +300,8 @@ impl Dirty {
             (true, true) => self.next_look,
             (false, _) => self.needed_look(),
         };
-        let retry = self.aside.front().map(|(.., at)| if self.stalled { at.max(self.next_look) } else { at });
         let only_aside = !over && self.order.front().is_none() && self.pending == 0;
-        let look = retry.map_or(look, |at| if only_aside { at } else { at.min(look) });
+        let look = self.next_retry().map_or(look, |at| if only_aside { at } else { at.min(look) });
         Some(self.not_before.map_or(look, |at| look.max(at)))
     }
 
@@ -359,7 +373,7 @@ mod tests {
         dirty.order.take(1, &mut Vec::new(), |_| Fate::Taken);
         dirty.went_wrong(at(30), false);
         dirty.fail(0, at(30));
-        assert_eq!((dirty.order.front(), dirty.aside.front()), (Some((1, 2, at(0))), Some((0, 3, at(35)))));
+        assert_eq!((dirty.order.front(), dirty.aside.front()), (Some((1, 2, at(0))), Some((0, 3, at(30)))));
         assert_eq!(dirty.wakeup(at(30)), Some(at(35)));
         // Another page is written meanwhile: this one still waits.
         dirty.order.take(1, &mut Vec::new(), |_| Fate::Taken);

@@ -401,7 +401,7 @@ impl Engine {
             self.frames_away -= frames.len() as u32;
             for &frame in &frames {
                 if kind == IoKind::WriteBack {
-                    // It is unknown whether the page was written, so it is written again soon.
+                    // It is unknown whether the page was written, so it is written again.
                     self.pages.dirty.in_doubt -= 1;
                     self.pages.end_write(frame, false, now);
                     continue;

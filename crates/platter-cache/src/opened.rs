@@ -32,7 +32,7 @@ impl Opened {
         }
     }
 
-    /// They as items of the status; those without effect are left out.
+    /// The settings as items of the status; those without effect are left out.
     pub(super) fn items(&self) -> Vec<Item> {
         let write = match self.write {
             Write::Back => "back",

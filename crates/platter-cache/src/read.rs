@@ -93,7 +93,7 @@ impl Engine {
         self.progress = true;
         self.handles.demanded.clear();
         tell(policy.lock().policy.as_mut(), &mut task.call, &mut View { engine: self, ask: &task.ask });
-        task.missed.append(&mut self.handles.demanded);
+        task.note_missed(&mut self.handles.demanded);
         if let Some(handle) = self.handles.at(place) {
             handle.policy = Some(policy);
         }
@@ -117,7 +117,7 @@ impl Engine {
         for window in task.plan.begin() {
             View { engine: self, ask: &task.ask }.read(window);
         }
-        task.missed.append(&mut self.handles.demanded);
+        task.note_missed(&mut self.handles.demanded);
         task.ask.own = own;
     }
 
@@ -238,7 +238,7 @@ impl Engine {
     /// Takes the valid part of a page for the task's bio; it is copied after the lock is released.
     fn take_page(&mut self, task: &mut Task, frame: u32, offset: usize, len: usize) {
         let (handle, page) = (task.ask.handle, task.at / PAGE);
-        if task.missed.iter().any(|pages| pages.contains(&page)) {
+        if task.has_missed(page) {
             self.count_miss(task);
         }
         if !task.steps.missed {

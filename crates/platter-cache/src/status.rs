@@ -101,11 +101,7 @@ impl Figures {
             count_of("cache shards", self.shards, "parts with a lock of their own"),
             count_of("cache pages", self.pages, "pages that the cache may have memory for"),
             count_of("cache pages at most", self.most, "pages that its size can be set to"),
-            count_of(
-                "cache pages used",
-                self.used,
-                "of these, pages that have or had contents: how full it is",
-            ),
+            count_of("cache pages used", self.used, "pages of memory that have or had contents"),
             count_of(
                 "pages to give back",
                 self.surplus,

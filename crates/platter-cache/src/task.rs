@@ -288,6 +288,23 @@ impl Task {
         (bio, Spare { flushing, pieces, missed, early, inflow, plan })
     }
 
+    /// Adds pages that it has begun to read.
+    pub(super) fn note_missed(&mut self, more: &mut Vec<Range<u64>>) {
+        for pages in more.drain(..) {
+            match self.missed.last_mut().filter(|last| last.end == pages.start) {
+                Some(last) => last.end = pages.end,
+                None => self.missed.push(pages),
+            }
+        }
+    }
+
+    /// Whether it has begun to read a page, which is the next that it takes.
+    pub(super) fn has_missed(&mut self, page: u64) -> bool {
+        let passed = self.missed.iter().take_while(|pages| pages.end <= page).count();
+        self.missed.drain(..passed);
+        self.missed.iter().any(|pages| pages.contains(&page))
+    }
+
     /// Whether the task can continue.
     pub(super) fn is_ready(&self, engine: &Engine) -> bool {
         engine.is_over(self.wait)

@@ -65,7 +65,7 @@ impl Engine {
         let expired = now.0.checked_sub(rules.expire.0).filter(|_| looks).map(Time);
         let since = if over { Due::ALL.since } else { expired };
         let most = self.most_writes(now);
-        let found = self.write_oldest(now, Due { since, retry: Some(now) }, most);
+        let found = self.write_oldest(now, Due { since, aside: self.pages.dirty.retry_from(now) }, most);
         // The rest is done in the next turn.
         self.pages.dirty.owed = looks && (found != Oldest::None || self.is_full(most));
     }

@@ -60,13 +60,13 @@ impl PageTable {
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
         let (mut aside, mut stale) = (std::mem::take(&mut self.aside), 0);
         let has_more = self.dirty.aside.take(ASIDE_LOOKS, out, |place| {
-            let (page, seq, at) = place;
+            let (page, seq, since) = place;
             let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
             let Some(info) = version.filter(|info| !info.is(WRITING)) else {
                 stale += 1;
                 return Fate::Dropped;
             };
-            if due.retry.is_none_or(|now| at > now) {
+            if due.aside.is_none_or(|at| since > at) {
                 return Fate::Stays;
             }
             if waits(info) || reserved.is_closed(page) {

@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(100);
 const REPEATED: u64 = 500_000_000;
 
 /// What is written before the process ends by a signal.
-const ENDED: &[u8] = b"platter: signalled again: ended at once, without a result\n";
+const ENDED: &[u8] = b"platter: signalled again: ended at once, what was not finished is lost\n";
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
@@ -76,12 +76,15 @@ fn now() -> u64 {
 
 /// Ends the process as the signal does without a handler.
 fn end(signal: libc::c_int) {
-    // SAFETY: write(2), signal(2) and raise(3) are safe in a signal handler. The signal is blocked while its handler runs:
-    // it is delivered, and ends the process, when that returns. The action comes first: where a pipe on stderr is full and
-    // is not read, the next signal ends the process.
+    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: poll(2), write(2), signal(2) and raise(3) are safe in a signal handler. The signal is blocked while its handler
+    // runs: it is delivered, and ends the process, when that returns. So nothing here may block: the line is left out if stderr
+    // is a pipe that is full.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
-        libc::write(libc::STDERR_FILENO, ENDED.as_ptr().cast(), ENDED.len());
+        if libc::poll(&raw mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
+            libc::write(libc::STDERR_FILENO, ENDED.as_ptr().cast(), ENDED.len());
+        }
         libc::raise(signal);
     }
 }

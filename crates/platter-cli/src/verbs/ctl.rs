@@ -99,15 +99,15 @@ fn value(doc: Option<&ParamDoc>, text: &str) -> Result<Value, CliError> {
             "false" | "off" | "no" => Ok(false.into()),
             _ => Err(wrong(doc, "true or false")),
         },
-        Some(doc) if ["integer", "quantity"].contains(&doc.kind) => {
-            match (text.parse::<i64>(), parse_size(text)) {
-                (Ok(number), _) => Ok(number.into()),
-                (_, Ok(number)) => Ok(number.into()),
-                // The server knows the unit of the parameter.
-                _ if doc.kind == "quantity" => Ok(text.into()),
-                _ => Err(wrong(doc, "an integer")),
-            }
+        // The server knows the unit of the parameter.
+        Some(doc) if doc.kind == "quantity" => {
+            Ok(text.parse::<i64>().map_or_else(|_| text.into(), |number| number.into()))
         }
+        Some(doc) if doc.kind == "integer" => match (text.parse::<i64>(), parse_size(text)) {
+            (Ok(number), _) => Ok(number.into()),
+            (_, Ok(number)) => Ok(number.into()),
+            _ => Err(wrong(doc, "an integer")),
+        },
         _ => Ok(text.into()),
     }
 }

@@ -122,7 +122,7 @@ fn a_signal_that_is_repeated_later_ends_the_process_at_once() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.signal(), output.stdout.len()), (Some(libc::SIGINT), 0));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said, "platter: signalled again: ended at once, without a result\n");
+    assert_eq!(said, "platter: signalled again: ended at once, what was not finished is lost\n");
 }
 
 /// The signal comes before the first read is simulated.

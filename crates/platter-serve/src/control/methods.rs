@@ -384,11 +384,8 @@ fn quantity(params: &Params, table: impl FnOnce() -> Vec<(Param, i64)>) -> Resul
         return params.integer("value").ok_or_else(|| RpcError::params("value is too large"));
     };
     let (name, table) = (params.text("param"), table());
-    let Some((param, _)) = table.iter().find(|(param, _)| param.name == name) else {
-        let known: Vec<&str> = table.iter().map(|(param, _)| param.name).collect();
-        let (name, known) = (excerpt(name, MOST_SHOWN), known.join(", "));
-        return Err(wrong(format!("there is no parameter {name:?}; there are: {known}")));
-    };
+    // The setter refuses a name that is not in the table, and says which there are.
+    let Some((param, _)) = table.iter().find(|(param, _)| param.name == name) else { return Ok(0) };
     let number = match (param.unit, param.words.iter().position(|word| *word == text)) {
         (_, Some(place)) => Ok(place as i64),
         (Unit::Word, None) => spec::parse_choice(text, param.words).map(|_| 0),

@@ -158,8 +158,8 @@ impl Board {
     }
 }
 
-/// Stores a value that differs. Others read the line, and a store costs more than a look. Only the holder of the lock stores, so
-/// it sees what is there.
+/// Stores a value that differs. Others read the line, and a store costs more than a look. Only the holder of the lock stores, and
+/// after a panic those that find the state broken: all of them store the same.
 fn set(cell: &AtomicBool, value: bool) {
     if cell.load(Ordering::Relaxed) != value {
         cell.store(value, Ordering::SeqCst);

@@ -191,7 +191,7 @@ impl Port {
     /// [has orders](Port::has_orders), which another thread may have left meanwhile.
     ///
     /// If another thread uses the lane, which may be in a system call that takes long, nothing is appended. Then `bell`, which wakes
-    /// the caller, is rung when the lane is free, as if a descriptor became readable. Until then that thread takes what completes.
+    /// the caller, is rung when the lane is free, as if a descriptor became readable. That thread takes what has completed before.
     /// Without a bell this waits for it.
     pub fn wait_handles(&self, out: &mut Vec<i32>, bell: Option<&Arc<dyn Bell>>) -> (bool, bool) {
         // Time that is virtual passes while a lane is run, so no system call is long.
@@ -201,7 +201,9 @@ impl Port {
                 self.leave(bell);
                 // As for orders: this thread finds the lane free, or the one that has it finds the bell after it has released it.
                 fence(Ordering::SeqCst);
-                self.try_driver()
+                let driver = self.try_driver()?;
+                lock(&self.exchange).bells.retain(|other| !Arc::ptr_eq(other, bell));
+                Some(driver)
             }),
             None => lock_unbroken(&self.driver),
         };

@@ -222,11 +222,14 @@ fn suggest(path: &Path, error: SysError, opening: &Opening, create: bool) -> Sys
     if error.errno.and_then(errno::info).is_none_or(|row| error.help != row.advice) {
         return error;
     }
+    if path.starts_with("/dev") {
+        return error.with_help("check the path".to_owned());
+    }
     let spec = format!("file({}, create=64M)", quote_path(path));
     let how = match (create, opening.access.write) {
         (true, true) => return error,
         (true, false) => READ_ONLY.to_owned(),
-        (false, true) => format!("to create the file, {spec}"),
+        (false, true) => format!("to create the file, write {spec}"),
         (false, false) => format!("a command that writes creates the file with {spec}"),
     };
     error.with_help(format!("check the path; {how}"))

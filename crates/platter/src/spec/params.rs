@@ -273,6 +273,10 @@ impl fmt::Display for ArgumentKind {
             ArgumentKind::Number { unit: Unit::Percent, min, max } => {
                 write!(f, "a percentage from {min} to {max}")
             }
+            ArgumentKind::Number { unit: unit @ (Unit::Millis | Unit::Micros | Unit::Nanos), min, max } => {
+                let time = |number: i64| format_time(times(unit, number.unsigned_abs()));
+                range("a time", (min > 0).then(|| time(min)), (max < i64::MAX).then(|| time(max)))
+            }
             ArgumentKind::Number { unit, min, max } => write!(f, "a number of {unit} from {min} to {max}"),
             ArgumentKind::Choice(choices) => write!(f, "one of {}", list(choices.iter().copied())),
             ArgumentKind::Text => f.write_str("a word"),
@@ -282,6 +286,15 @@ impl fmt::Display for ArgumentKind {
             }
             ArgumentKind::Device => f.write_str("a device"),
         }
+    }
+}
+
+/// So many units of time.
+fn times(unit: Unit, number: u64) -> Duration {
+    match unit {
+        Unit::Nanos => Duration::from_nanos(number),
+        Unit::Micros => Duration::from_micros(number),
+        _ => Duration::from_millis(number),
     }
 }
 
