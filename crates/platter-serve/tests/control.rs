@@ -96,7 +96,7 @@ fn devices_are_listed_tuned_added_and_removed() {
     assert_eq!((&expire["value"], &expire["unit"]), (&json!(250), &json!("ms")));
     for (param, value, says) in [
         ("no", json!(1), "\"no\""),
-        ("no", json!("1s"), "there are: read_expire"),
+        ("no", json!("1s"), "it has: read_expire"),
         ("read_expire", json!("soon"), "read_expire: expected a time"),
         ("fifo_batch", json!("1s"), "fifo_batch: expected a whole number"),
     ] {

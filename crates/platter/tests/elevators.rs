@@ -80,7 +80,7 @@ fn a_registered_elevator_is_known_by_its_name_everywhere() {
         ("ram(1M, elevator=snial)", "snail"),
         ("ram(1M, elevator=paternoster)", "snail"),
         ("ram(1M, elevator=snail(pase=1))", "pace"),
-        ("ram(1M, elevator=snail(pace=1s))", "0 to 100"),
+        ("ram(1M, elevator=snail(pace=1s))", "at most 100ms"),
     ] {
         let error = open(spec, Access::read()).expect_err("a wrong spec").to_string();
         assert!(error.contains(told), "{spec}: {error}");
