@@ -190,7 +190,10 @@ fn what_cannot_be_opened_says_why_and_what_to_do() {
     fails_saying(
         3,
         &write,
-        &["ENOENT", &advice.replace("a command that writes creates the file with", "to create the file,")],
+        &[
+            "ENOENT",
+            &advice.replace("a command that writes creates the file with", "to create the file, write"),
+        ],
     );
     let given = format!("cache(size=8M, file({}, create=16M))", text(&missing));
     let read = ["bench", "io", "--rw", "randread", "--on", &given];

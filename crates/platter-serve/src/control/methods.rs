@@ -389,6 +389,9 @@ fn quantity(params: &Params, table: impl FnOnce() -> Vec<(Param, i64)>) -> Resul
     let number = match (param.unit, param.words.iter().position(|word| *word == text)) {
         (_, Some(place)) => Ok(place as i64),
         (Unit::Word, None) => spec::parse_choice(text, param.words).map(|_| 0),
+        // Counts may have the suffixes of sizes: 2K.
+        (unit @ (Unit::Count | Unit::Requests), None) => spec::parse_number(text, unit)
+            .or_else(|error| spec::parse_size(text).ok().and_then(|size| size.try_into().ok()).ok_or(error)),
         (unit, None) => spec::parse_number(text, unit),
     };
     number.map_err(|error| wrong(format!("{name}: {error}")))
