@@ -100,6 +100,9 @@ impl Layer {
 
     /// As `listen`, without waiting for another thread if there is a bell. Returns whether it has the descriptors.
     fn ask(&self, bell: Option<&Arc<dyn lane::Bell>>) -> bool {
+        // The checker tries no other order of threads for an attempt to lock alone: this read has it run here while the other
+        // thread has the lane.
+        self.port.in_flight();
         let mut handles = Vec::new();
         if self.port.wait_handles(&mut handles, bell).1 {
             self.take_in();
