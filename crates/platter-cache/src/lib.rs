@@ -409,8 +409,9 @@ impl Settings {
     }
 }
 
-/// The size of a cache for which none is given: the default, or as much more as so many shards need. A size that is many
-/// times the default has to be asked for: then this is about the default, which [`new`] refuses.
+/// The size of a cache whose spec gives none, in bytes: the default size, or the least that `shards` shards need if that is
+/// larger. If they need more than 1 GiB, it is the default, rounded up to what they divide; [`new`] refuses that and says what
+/// they need.
 pub fn usual_size(shards: u64, extent: u64, window: u64) -> u64 {
     let usual = Settings::default().size;
     let unit = PAGE.saturating_mul(shards.max(1));

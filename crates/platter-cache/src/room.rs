@@ -145,7 +145,7 @@ impl Engine {
             return Err(fault);
         }
         if !self.must_queue(task) && self.pages.has_candidates() {
-            // A search looks at some frames only, and puts those aside that are busy: the next one gets further.
+            // A search looks at some frames only, and parks those that are busy: the next one gets further.
             self.work += 1;
             return self.park_for_turn(task);
         }

@@ -125,7 +125,7 @@ pub struct Clients {
 /// Why a client was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotTaken {
-    /// There are so many, and no more are allowed.
+    /// The server has this many clients, which is its limit.
     Full(usize),
     /// Its device was removed after it had chosen it.
     Removed,

@@ -1,5 +1,6 @@
 //! Which dirty pages are written back next.
 
+use super::super::frames::Store;
 use super::{FAILED, FILLING, FrameInfo, NONE, PageTable, WRITING, version};
 use crate::dirty::Due;
 use crate::order::{Fate, Place};
@@ -29,9 +30,8 @@ impl PageTable {
         let (mut later, mut aside) = (std::mem::take(&mut self.later), std::mem::take(&mut self.aside));
         let mut left = 0;
         let has_more = self.dirty.order.take(looks, out, |place| {
-            let (page, seq, since) = place;
-            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
-            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
+            let (page, _, since) = place;
+            let Some(info) = live(store, infos, place) else {
                 left += 1;
                 return Fate::Dropped;
             };
@@ -60,9 +60,8 @@ impl PageTable {
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
         let (mut aside, mut stale) = (std::mem::take(&mut self.aside), 0);
         let has_more = self.dirty.aside.take(ASIDE_LOOKS, out, |place| {
-            let (page, seq, since) = place;
-            let version = version(store, infos, page, seq).map(|frame| &infos[frame as usize]);
-            let Some(info) = version.filter(|info| !info.is(WRITING)) else {
+            let (page, _, since) = place;
+            let Some(info) = live(store, infos, place) else {
                 stale += 1;
                 return Fate::Dropped;
             };
@@ -93,6 +92,12 @@ impl PageTable {
             && info.epoch == self.dirty.oldest_epoch()
             && !self.reserved.is_closed(self.store.page(frame))
     }
+}
+
+/// The state of the version that an entry stands for; `None` if the entry is stale, as it is while the version is being written.
+fn live<'i>(store: &Store, infos: &'i [FrameInfo], (page, seq, _): Place) -> Option<&'i FrameInfo> {
+    let frame = version(store, infos, page, seq)?;
+    Some(&infos[frame as usize]).filter(|info| !info.is(WRITING))
 }
 
 /// Whether a dirty page can only be written when an I/O in flight has ended.

@@ -1,6 +1,6 @@
 //! Dirty pages that cannot be written when their turn comes, and those behind them.
 
-use crate::rig::small;
+use crate::rig::{end, run, small};
 use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -29,21 +29,10 @@ fn fault() -> Fault {
     Fault::new(Kind::Io, Stage::Disk)
 }
 
-/// Submits a bio and runs the lane until it has ended. Returns the kind of its fault.
-fn ends(hand: &mut Hand, now: u64, bio: Bio) -> Option<Kind> {
-    hand.submit(now, bio);
-    end(hand, now)
-}
-
-fn end(hand: &mut Hand, now: u64) -> Option<Kind> {
-    let ended = (0..64).find_map(|_| hand.kinds(now).pop());
-    ended.expect("the bio ends").1
-}
-
 fn write(hand: &mut Hand, now: u64, page: u64, flags: Flags) {
     let mut bio = Bio::write(page * PAGE, vec![1u8; PAGE as usize]).unwrap();
     bio.add_flags(flags);
-    assert_eq!(ends(hand, now, bio), None, "page {page}");
+    assert_eq!(run(hand, now, bio), None, "page {page}");
 }
 
 /// Runs the lane whenever it has something to do until `end`. Returns when which pages were written, as seconds and pages.
@@ -65,7 +54,7 @@ fn a_page_that_failed_is_written_before_those_behind_a_barrier() {
     write(&mut hand, 0, 1, Flags::SOFT_BARRIER);
     (2..MANY).for_each(|page| write(&mut hand, 0, page, Flags::NONE));
     script.fail(Some(fault()));
-    assert_eq!(ends(&mut hand, 0, Bio::flush()), Some(Kind::Io));
+    assert_eq!(run(&mut hand, 0, Bio::flush()), Some(Kind::Io));
     script.fail(None);
     script.seen();
     let found = written(&script, &mut hand, 60 * SECOND);
@@ -86,7 +75,7 @@ fn pages_behind_those_of_a_discard_are_written() {
     let found = written(&script, &mut hand, 31 * SECOND);
     script.hold(false);
     assert_eq!(found, [(30, MANY)], "one bio of ten pages");
-    assert_eq!(end(&mut hand, 31 * SECOND), None);
+    assert_eq!(end(&mut hand, 31 * SECOND), Some(None));
 }
 
 /// If the discard fails they are written, too.
@@ -100,11 +89,11 @@ fn pages_of_a_discard_that_fails_are_written() {
     assert_eq!(written(&script, &mut hand, 31 * SECOND), []);
     script.fail(Some(fault()));
     script.hold(false);
-    assert_eq!(end(&mut hand, 31 * SECOND), Some(Kind::Io));
+    assert_eq!(end(&mut hand, 31 * SECOND), Some(Some(Kind::Io)));
     script.fail(None);
     let found = written(&script, &mut hand, 60 * SECOND);
     assert!(found.iter().all(|&(at, _)| at == 35), "{found:?}");
-    assert_eq!(ends(&mut hand, 60 * SECOND, Bio::flush()), None);
+    assert_eq!(run(&mut hand, 60 * SECOND, Bio::flush()), None);
     assert!(script.seen().iter().all(|seen| seen.op == Op::Flush), "all have been written");
 }
 

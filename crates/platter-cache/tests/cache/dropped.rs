@@ -1,6 +1,6 @@
 //! Dirty pages that are dropped without being written, by discards.
 
-use crate::rig::small;
+use crate::rig::{run, small};
 use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Op};
 use platter_block::time::Span;
@@ -22,27 +22,14 @@ fn dropped() -> (Script, Hand) {
     let mut hand = Hand::on(&cache::new(script.backend(), &settings).unwrap());
     write(&mut hand, 0, LIMIT - 1);
     let discard = Bio::new(Op::Discard, 0, DROPPED * PAGE);
-    hand.submit(0, discard);
-    ended(&mut hand, 0);
+    assert_eq!(run(&mut hand, 0, discard), None);
     assert!(script.seen().iter().all(|seen| seen.op == Op::Discard), "nothing has been written back");
     (script, hand)
 }
 
-/// Runs the lane until the only bio has ended, without an error.
-fn ended(hand: &mut Hand, now: u64) {
-    for _ in 0..64 {
-        match &hand.kinds(now)[..] {
-            [] => {}
-            found => return assert_eq!(found, [(0, None)]),
-        }
-    }
-    panic!("the bio does not end");
-}
-
 fn write(hand: &mut Hand, page: u64, pages: u64) {
     for page in page..page + pages {
-        hand.submit(0, Bio::write(page * PAGE, vec![1u8; 4096]).unwrap());
-        ended(hand, 0);
+        assert_eq!(run(hand, 0, Bio::write(page * PAGE, vec![1u8; 4096]).unwrap()), None);
     }
 }
 
@@ -74,8 +61,7 @@ fn they_do_not_add_up() {
     let mut hand = Hand::on(&device);
     for _ in 0..200 {
         write(&mut hand, 0, 64);
-        hand.submit(0, Bio::new(Op::Discard, 0, 64 * PAGE));
-        ended(&mut hand, 0);
+        assert_eq!(run(&mut hand, 0, Bio::new(Op::Discard, 0, 64 * PAGE)), None);
     }
     write(&mut hand, 100, 1);
     let due = hand.lane.next_wakeup().unwrap();

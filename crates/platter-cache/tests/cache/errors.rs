@@ -147,12 +147,6 @@ fn a_flush_that_the_device_refuses_is_refused() {
     assert!(device.flush().is_err());
 }
 
-/// Submits a bio and runs the lane until it has ended. Returns the kind of its fault.
-fn ends(hand: &mut Hand, bio: Bio) -> Option<Kind> {
-    hand.submit(0, bio);
-    (0..64).find_map(|_| hand.kinds(0).pop()).expect("the bio ends").1
-}
-
 /// A device that calls an I/O complete and has done half of it: the rest is neither clean nor valid. On the shared lane, and on
 /// that of a caller which sleeps.
 #[test]
@@ -166,14 +160,14 @@ fn what_a_device_has_done_in_part_has_failed() {
             bio.add_flags(Flags::BORROWED);
             bio
         };
-        assert_eq!(ends(&mut hand, Bio::write(0, vec![7u8; 4096]).unwrap()), None);
+        assert_eq!(rig::run(&mut hand, 0, Bio::write(0, vec![7u8; 4096]).unwrap()), None);
         script.cut_short(true);
-        assert_eq!(ends(&mut hand, Bio::flush()), Some(Kind::Short), "{lane_use:?}");
-        assert_eq!(ends(&mut hand, read()), Some(Kind::Short), "{lane_use:?}");
+        assert_eq!(rig::run(&mut hand, 0, Bio::flush()), Some(Kind::Short), "{lane_use:?}");
+        assert_eq!(rig::run(&mut hand, 0, read()), Some(Kind::Short), "{lane_use:?}");
         script.cut_short(false);
         script.seen();
-        assert_eq!(ends(&mut hand, Bio::flush()), None, "{lane_use:?}");
-        assert_eq!(ends(&mut hand, read()), None, "{lane_use:?}");
+        assert_eq!(rig::run(&mut hand, 0, Bio::flush()), None, "{lane_use:?}");
+        assert_eq!(rig::run(&mut hand, 0, read()), None, "{lane_use:?}");
         let seen: Vec<_> = script.seen().iter().map(|seen| (seen.op, seen.pos, seen.len)).collect();
         let expected = [(Op::Write, 0, 4096), (Op::Flush, 0, 0), (Op::Read, 65536, 4096)];
         assert_eq!(seen, expected, "{lane_use:?}");

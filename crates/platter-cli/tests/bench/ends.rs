@@ -32,7 +32,7 @@ fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
     signalled(args, word, 1).1
 }
 
-/// As [`interrupted`], by so many signals in succession. Returns also how long that took.
+/// As [`interrupted`], but sends `signals` signals in succession. Also returns how long sending them took.
 fn signalled(args: &[&str], word: &str, signals: usize) -> (Duration, (Option<i32>, Value, String)) {
     let mut child = platter(args).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());

@@ -289,7 +289,7 @@ impl fmt::Display for ArgumentKind {
     }
 }
 
-/// So many units of time.
+/// The time that is `number` of a unit of time.
 fn times(unit: Unit, number: u64) -> Duration {
     match unit {
         Unit::Nanos => Duration::from_nanos(number),
