@@ -1,6 +1,7 @@
 //! Dirty pages that cannot be written when their turn comes, and those behind them.
 
-use crate::rig::{end, run, small};
+use crate::hand::{end, run};
+use crate::rig::small;
 use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};

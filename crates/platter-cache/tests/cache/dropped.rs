@@ -1,6 +1,7 @@
 //! Dirty pages that are dropped without being written, by discards.
 
-use crate::rig::{run, small};
+use crate::hand::run;
+use crate::rig::small;
 use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Op};
 use platter_block::time::Span;

@@ -1,5 +1,6 @@
 //! Failures below, and which callers are told.
 
+use crate::hand;
 use crate::rig::{self, small};
 use crate::script::{Hand, Script};
 use platter_block::backend::{Backend, LaneUse};
@@ -154,20 +155,20 @@ fn what_a_device_has_done_in_part_has_failed() {
     for lane_use in [LaneUse::Exclusive, LaneUse::Synchronous] {
         let script = Script::new("script", MIB);
         let device = cache::new(script.backend(), &Settings { window: 0, ..small(64) }).unwrap();
-        let mut hand = Hand::by(&device, lane_use);
+        let mut lane = Hand::by(&device, lane_use);
         let read = || {
             let mut bio = Bio::read(65536, vec![0u8; 4096]).unwrap();
             bio.add_flags(Flags::BORROWED);
             bio
         };
-        assert_eq!(rig::run(&mut hand, 0, Bio::write(0, vec![7u8; 4096]).unwrap()), None);
+        assert_eq!(hand::run(&mut lane, 0, Bio::write(0, vec![7u8; 4096]).unwrap()), None);
         script.cut_short(true);
-        assert_eq!(rig::run(&mut hand, 0, Bio::flush()), Some(Kind::Short), "{lane_use:?}");
-        assert_eq!(rig::run(&mut hand, 0, read()), Some(Kind::Short), "{lane_use:?}");
+        assert_eq!(hand::run(&mut lane, 0, Bio::flush()), Some(Kind::Short), "{lane_use:?}");
+        assert_eq!(hand::run(&mut lane, 0, read()), Some(Kind::Short), "{lane_use:?}");
         script.cut_short(false);
         script.seen();
-        assert_eq!(rig::run(&mut hand, 0, Bio::flush()), None, "{lane_use:?}");
-        assert_eq!(rig::run(&mut hand, 0, read()), None, "{lane_use:?}");
+        assert_eq!(hand::run(&mut lane, 0, Bio::flush()), None, "{lane_use:?}");
+        assert_eq!(hand::run(&mut lane, 0, read()), None, "{lane_use:?}");
         let seen: Vec<_> = script.seen().iter().map(|seen| (seen.op, seen.pos, seen.len)).collect();
         let expected = [(Op::Write, 0, 4096), (Op::Flush, 0, 0), (Op::Read, 65536, 4096)];
         assert_eq!(seen, expected, "{lane_use:?}");

@@ -14,6 +14,7 @@ mod early;
 mod errors;
 mod flood;
 mod futures;
+mod hand;
 mod killed;
 mod life;
 mod limits;

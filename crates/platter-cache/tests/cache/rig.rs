@@ -1,11 +1,8 @@
 //! Shared by the tests of the cache.
 
-use crate::script::Hand;
 use platter_block::backend::Backend;
-use platter_block::bio::Bio;
 use platter_block::disk::FnDisk;
 use platter_block::driver::Driver;
-use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
@@ -32,17 +29,6 @@ pub(crate) fn until(mut done: impl FnMut() -> bool) -> bool {
         std::thread::yield_now();
     }
     true
-}
-
-/// Submits a bio and runs the lane until one has ended. Returns the kind of its fault.
-pub(crate) fn run(hand: &mut Hand, now: u64, bio: Bio) -> Option<Kind> {
-    hand.submit(now, bio);
-    end(hand, now).expect("the bio ends")
-}
-
-/// Runs the lane until a bio has ended. Returns the kind of its fault; `None`: none ends.
-pub(crate) fn end(hand: &mut Hand, now: u64) -> Option<Option<Kind>> {
-    (0..64).find_map(|_| hand.kinds(now).pop()).map(|(_, kind)| kind)
 }
 
 /// A simulated disk with the same time for every command, and its power supply.

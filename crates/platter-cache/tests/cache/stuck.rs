@@ -1,6 +1,7 @@
 //! Misses beside an I/O that does not end.
 
-use crate::rig::{end, run, small};
+use crate::hand::{end, run};
+use crate::rig::small;
 use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_cache::{self as cache, Settings};
