@@ -3,18 +3,22 @@
 //! Each turn takes the chains that are available, submits them as one batch, reaps what is complete and notifies the guest
 //! at most once. It polls the ring before it sleeps, and asks for notifications only then.
 
+mod data;
+
 use super::admission::Turn;
 use super::common::{Common, Line, Stop};
 use super::inflight::Journal;
-use super::memory::{Lent, Memory};
+use super::memory::Memory;
 use super::polling::Polling;
 use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, write_data, write_status};
 use super::ring::{Malformed, Ring};
 use super::tally::Tally;
 use crate::age::Mark;
+use crate::buffers::Buffers;
 use crate::clients::Waiting;
 use crate::events::Event;
 use crate::moderation::Moderation;
+use data::{Data, buffers_for};
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -45,8 +49,7 @@ struct Slot {
     head: u16,
     work: Work,
     request: Request,
-    /// The memory that its bios use, kept for the next request.
-    lent: Option<Lent>,
+    data: Data,
     mark: Mark,
     /// The range that is under way, and how many bytes of it are done.
     range: usize,
@@ -77,10 +80,12 @@ pub(super) struct Worker {
     kick: Arc<OwnedFd>,
     memory: Arc<Memory>,
     channel: Channel,
+    /// For the data of requests. `None`: bios use the guest's memory.
+    buffers: Option<Buffers>,
     parser: Parser,
     slots: Vec<Slot>,
     free: Vec<u16>,
-    /// The slot of a request that waits to be admitted.
+    /// The slot of a request that waits for memory, or to be admitted.
     held: Option<u16>,
     /// This queue has the place of its client to wait, and when to ask again.
     asks: bool,
@@ -110,7 +115,7 @@ impl Worker {
             head: 0,
             work: Work::Flush,
             request: Request::default(),
-            lent: None,
+            data: Data::default(),
             mark: Mark::default(),
             range: 0,
             done: 0,
@@ -124,6 +129,7 @@ impl Worker {
             recovered: queue.recovered.into_iter(),
             kick: queue.kick,
             channel,
+            buffers: buffers_for(common.served.device(), common.memory_bytes),
             parser: Parser::default(),
             slots: (0..depth).map(slot).collect(),
             free: (0..depth as u16).rev().collect(),
@@ -207,7 +213,7 @@ impl Worker {
     fn take_all(&mut self) -> Result<u32, Malformed> {
         let mut taken = 0;
         if let Some(slot) = self.held.take() {
-            if !self.admits(slot) {
+            if !self.may_start(slot) {
                 self.held = Some(slot);
                 return Ok(0);
             }
@@ -223,7 +229,7 @@ impl Worker {
                 return Err(malformed);
             }
             taken += 1;
-            if self.admits(slot) {
+            if self.may_start(slot) {
                 self.start(slot);
             } else {
                 self.held = Some(slot);
@@ -262,7 +268,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether a request may start: the client's share of the device.
+    fn may_start(&mut self, slot: u16) -> bool {
+        // Memory first: what was admitted is charged to the client.
+        self.has_memory(slot) && self.admits(slot)
+    }
+
+    /// Whether a request is admitted: the client's share of the device.
     fn admits(&mut self, slot: u16) -> bool {
         self.again_at = None;
         if !self.common.admission.is_limited() && !self.asks {
@@ -333,24 +344,6 @@ impl Worker {
         }
     }
 
-    fn transfer(&mut self, slot: u16, op: Op, range: Range) {
-        let mut bio = self.spare_bio();
-        let entry = &mut self.slots[usize::from(slot)];
-        let mut lent = entry.lent.take().unwrap_or_else(|| Lent::new(&self.memory));
-        std::mem::swap(&mut lent.pieces, &mut entry.request.pieces);
-        let set = match op {
-            Op::Read => bio.reset_read(range.pos, lent),
-            _ => bio.reset_write(range.pos, lent),
-        };
-        // The guest uses this memory for something else once it has the answer, so there is no answer, not even after a
-        // timeout, before the driver has returned it.
-        bio.add_flags(Flags::BORROWED);
-        match set {
-            Ok(()) => self.submit(slot, bio),
-            Err(fault) => self.fail(slot, bio, fault),
-        }
-    }
-
     /// Submits the next range, or part of it.
     fn step(&mut self, slot: u16) {
         let mut bio = self.spare_bio();
@@ -416,15 +409,11 @@ impl Worker {
     }
 
     fn finish(&mut self, mut bio: Bio) {
-        let (slot, status) = (bio.token() as u16, bio.status());
+        let slot = bio.token() as u16;
         let moved = if bio.op() == Op::Write { bio.done() + bio.len() } else { 0 };
-        let entry = &mut self.slots[usize::from(slot)];
-        // Borrowed memory comes back with its bio, whatever the result.
-        entry.lent = bio.take_buffer::<Lent>();
+        let status = self.take_back(slot, &mut bio);
         self.spare.push(bio);
-        if let Some(lent) = &mut entry.lent {
-            std::mem::swap(&mut lent.pieces, &mut entry.request.pieces);
-        }
+        let entry = &self.slots[usize::from(slot)];
         if let Err(fault) = status {
             self.report(slot, fault);
             let unsupported = fault.kind == Kind::Unsupported;
@@ -551,7 +540,7 @@ impl Worker {
             (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
             _ => {
                 let timeout = self.again_at.map(|at| at.since(clock.now()));
-                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
+                self.sleep(descriptors, timeout);
             }
         }
         // The guest's notification is the usual one. A wake-up that came with it ends the next sleep.

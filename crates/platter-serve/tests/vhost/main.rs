@@ -9,3 +9,4 @@ mod life;
 mod oracle;
 mod pace;
 mod rig;
+mod silent;

@@ -1,4 +1,4 @@
-//! When a queue polls its ring, and when it gives memory back.
+//! When a queue polls its ring, and what it does with memory that a driver keeps.
 
 use super::*;
 use crate::clients::Clients;
@@ -7,11 +7,17 @@ use crate::served::Served;
 use crate::vhost::admission::{Admission, Bells, Wake};
 use crate::vhost::common::Call;
 use crate::vhost::ring::Addresses;
+use platter::raid::{self, Array};
 use platter::registry::{self, Access};
+use platter_block::backend::Backend;
 use platter_block::lane::Bell;
 use platter_block::time::Span;
 use platter_disk::device::Device;
-use platter_sim::World;
+use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
+use platter_sim::ideal::Ideal;
+use platter_sim::medium::Medium;
+use platter_sim::{SimDisk, World};
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::atomic::AtomicBool;
 
@@ -23,6 +29,11 @@ const DATA: u64 = 0x5000;
 const MEMORY: usize = 0x6000;
 const SIZE: u16 = 8;
 
+/// Room for the data of one transfer.
+const ROOM: usize = 4096;
+/// How long a disk has a request that it does not answer, which is much longer than the timeout of the device.
+const HELD: Span = Span::from_secs(100);
+
 /// A queue whose thread is the test, and its driver.
 struct Rig {
     worker: Worker,
@@ -32,10 +43,10 @@ struct Rig {
 }
 
 fn rig() -> Rig {
-    rig_of(Device::ram(1 << 20).unwrap())
+    rig_of(Device::ram(1 << 20).unwrap(), ROOM)
 }
 
-fn rig_of(device: Device) -> Rig {
+fn rig_of(device: Device, memory_bytes: usize) -> Rig {
     let served = Arc::new(Served::new("disk", device).unwrap());
     let bells = Arc::new(Bells::default());
     let share = served.qos().join(1, Arc::clone(&bells) as Arc<dyn Bell>);
@@ -47,6 +58,7 @@ fn rig_of(device: Device) -> Rig {
         first_flush: FirstFlush::default(),
         write_back: Arc::new(AtomicBool::new(true)),
         depth: usize::from(SIZE),
+        memory_bytes,
         reported: Arc::default(),
     });
     let memory = Arc::new(Memory::private(MEMORY).unwrap());
@@ -67,24 +79,37 @@ impl Rig {
         assert!(self.memory.write(AT.descriptors + 16 * u64::from(index), &entry));
     }
 
-    /// Makes one transfer of 512 bytes at the beginning of the disk available: a read (0) or a write (1).
-    fn offer_transfer(&mut self, kind: u32) {
-        assert!(self.memory.write(HEADERS, &[&kind.to_le_bytes()[..], &[0; 12]].concat()));
-        assert!(self.memory.write(STATUSES, &[0xff]));
-        self.put(0, HEADERS, 16, 1, 1);
-        self.put(1, DATA, 512, if kind == 0 { 3 } else { 1 }, 2);
-        self.put(2, STATUSES, 1, 2, 0);
-        assert!(self.memory.write(AT.available + 4, &0u16.to_le_bytes()));
-        self.offered = 1;
+    /// Makes a transfer of 512 bytes available: a read (0) or a write (1). The first one, the third and so on have status and
+    /// data at place 0, the others at place 1.
+    fn offer_transfer(&mut self, kind: u32, sector: u64) {
+        let place = self.offered % 2;
+        let (head, at) = (3 * place, u64::from(place));
+        let header = [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat();
+        assert!(self.memory.write(HEADERS + 16 * at, &header));
+        assert!(self.memory.write(STATUSES + at, &[0xff]));
+        self.put(head, HEADERS + 16 * at, 16, 1, head + 1);
+        self.put(head + 1, DATA + 512 * at, 512, if kind == 0 { 3 } else { 1 }, head + 2);
+        self.put(head + 2, STATUSES + at, 1, 2, 0);
+        let entry = AT.available + 4 + 2 * u64::from(self.offered % SIZE);
+        assert!(self.memory.write(entry, &head.to_le_bytes()));
+        self.offered += 1;
         assert!(self.memory.write(AT.available + 2, &self.offered.to_le_bytes()));
     }
 
-    /// The status of the transfer.
-    fn status(&self) -> u8 {
-        let mut status = [0u8];
-        let place = self.memory.place_of_guest(STATUSES, 1).unwrap();
-        self.memory.slice(place).copy_to(&mut status);
-        status[0]
+    /// The status of the last transfer at a place.
+    fn status(&self, at: u64) -> u8 {
+        self.bytes::<1>(STATUSES + at)[0]
+    }
+
+    fn data(&self, at: u64) -> [u8; 512] {
+        self.bytes(DATA + 512 * at)
+    }
+
+    fn bytes<const LEN: usize>(&self, guest: u64) -> [u8; LEN] {
+        let mut bytes = [0u8; LEN];
+        let place = self.memory.place_of_guest(guest, LEN).unwrap();
+        self.memory.slice(place).copy_to(&mut bytes[..]);
+        bytes
     }
 
     /// Makes flushes available, each of two descriptors.
@@ -152,21 +177,23 @@ fn a_request_that_polling_finds_needs_no_notification() {
     rig.work();
 }
 
-/// In virtual time: the disk has each request for much longer than the timeout of the device.
+/// In virtual time: a device with a timeout over a disk that has each request for much longer.
+fn silent(world: &Arc<World>, elevator: &str) -> Device {
+    let spec =
+        format!("sim(ideal, stuck=1000000, stuck_for=100s, aborts=0, timeout=1s, elevator={elevator})");
+    registry::open_in(world, &registry::parse(&spec).unwrap(), Access::read_write()).unwrap()
+}
+
+/// The queue has no room for a buffer, so the driver has the guest's memory.
 #[test]
 fn memory_is_given_back_when_the_driver_has_returned_it() {
-    const HELD: Span = Span::from_secs(100);
     for (elevator, kind) in [("none", 0), ("none", 1), ("deadline", 0), ("deadline", 1)] {
         for stops in [false, true] {
             let world = World::by_hand(1);
-            let spec = format!(
-                "sim(ideal, stuck=1000000, stuck_for=100s, aborts=0, timeout=1s, elevator={elevator})"
-            );
-            let spec = registry::parse(&spec).unwrap();
-            let mut rig = rig_of(registry::open_in(&world, &spec, Access::read_write()).unwrap());
+            let mut rig = rig_of(silent(&world, elevator), 0);
             let case = format!("{elevator}, request {kind}, stops: {stops}");
             let begin = world.clock().now();
-            rig.offer_transfer(kind);
+            rig.offer_transfer(kind, 0);
             assert!(rig.worker.turn(&mut None));
             if stops {
                 rig.worker.line.end(Stop::Now);
@@ -177,8 +204,121 @@ fn memory_is_given_back_when_the_driver_has_returned_it() {
                 assert!(goes_on || is_answered, "{case}: it ends although the driver has the memory");
             }
             assert!(world.clock().now().since(begin) >= HELD, "{case}: answered too early");
-            assert_eq!(rig.status(), 0, "{case}");
+            assert_eq!(rig.status(0), 0, "{case}");
             assert_eq!(rig.worker.common.served.device().counters().timeouts, 0, "{case}");
         }
     }
+}
+
+/// A buffer that the driver keeps takes no room: the next request has one, and is answered at its timeout too.
+#[test]
+fn a_request_that_timed_out_is_answered_at_once() {
+    for (elevator, kind) in [("none", 0), ("none", 1), ("deadline", 0), ("deadline", 1)] {
+        let world = World::by_hand(1);
+        let mut rig = rig_of(silent(&world, elevator), ROOM);
+        let case = format!("{elevator}, request {kind}");
+        assert!(rig.memory.write(DATA, &[7; 1024]));
+        for at in 0..2 {
+            let begin = world.clock().now();
+            rig.offer_transfer(kind, 8 * at);
+            rig.work();
+            let took = world.clock().now().since(begin);
+            assert!(took >= Span::from_secs(1) && took < Span::from_secs(2), "{case}: {took:?}");
+            assert_eq!(rig.status(at), 1, "{case}");
+            assert_eq!(rig.data(at), [7; 512], "{case}: memory of the guest has changed");
+        }
+        assert_eq!(rig.worker.common.served.device().counters().timeouts, 2, "{case}");
+    }
+}
+
+/// The next request waits, and has the buffer when the first one is answered.
+#[test]
+fn memory_for_data_is_bounded() {
+    let world = World::by_hand(1);
+    let disk = simulated_disk(&world);
+    let mut rig = rig_of(Device::from_disk(disk.attach("sim"), with_timeout(), None).unwrap(), ROOM);
+    assert!(rig.memory.write(DATA, &[[1u8; 512], [2; 512]].concat()));
+    for kind in [1, 0] {
+        rig.offer_transfer(kind, 0);
+        rig.offer_transfer(kind, 8);
+        assert!(rig.worker.turn(&mut None));
+        assert_eq!((rig.worker.channel.outstanding(), rig.worker.held.is_some()), (1, true));
+        rig.work();
+        assert_eq!((rig.status(0), rig.status(1)), (0, 0));
+        assert_eq!((rig.data(0), rig.data(1)), ([1; 512], [2; 512]));
+        // Before the data is read.
+        assert!(kind == 0 || rig.memory.write(DATA, &[0; 1024]));
+    }
+}
+
+fn simulated_disk(world: &Arc<World>) -> SimDisk {
+    let model = Ideal { size: 16 << 20, latency: Span::from_micros(100), depth: 32, write_cache: false };
+    let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    disk.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
+    disk
+}
+
+fn with_timeout() -> DiskSettings {
+    let mut settings = DiskSettings::default();
+    settings.queue.timeout = Some(Span::from_secs(1));
+    settings
+}
+
+/// In virtual time: a read ends long after it timed out.
+#[test]
+fn what_ends_late_does_not_reach_the_guest() {
+    let world = World::by_hand(1);
+    let disk = simulated_disk(&world);
+    let device = Device::from_disk(disk.attach("sim"), with_timeout(), None).unwrap();
+    device.write_at(&[1; 512], 0).unwrap();
+    let mut rig = rig_of(device.clone(), ROOM);
+    disk.strike(Strike { op: None, blow: Blow::Stuck(HELD, Lands::Late) });
+    rig.offer_transfer(0, 0);
+    rig.work();
+    assert_eq!((rig.status(0), device.statistics().gauges.quarantined), (1, 1));
+    assert!(rig.memory.write(DATA, &[9; 512]));
+    assert_eq!(disk.release_stuck(), 1);
+    rig.offer_transfer(0, 0);
+    rig.work();
+    assert_eq!((rig.status(1), device.statistics().gauges.quarantined), (0, 0));
+    assert_eq!((rig.data(0), rig.data(1)), ([9; 512], [1; 512]));
+}
+
+/// In virtual time: a path does not answer a write of the guest, which fails at the timeout. The path is left, and the disk
+/// goes on through the other one.
+#[test]
+fn a_guest_goes_on_through_another_path() {
+    // In the middle of the disk, far from the record.
+    const SECTOR: u64 = 16 << 10;
+    let world = World::by_hand(1);
+    let disk = simulated_disk(&world);
+    let whole = Device::from_disk(disk.attach("sim"), DiskSettings::default(), None).unwrap();
+    // The record proves that both paths lead to one disk.
+    raid::create(std::slice::from_ref(&whole), &Array::default()).unwrap();
+    let path = |name: &str| -> Arc<dyn Backend> {
+        Arc::new(DiskBackend::new(disk.attach(name), with_timeout(), None).unwrap())
+    };
+    let paths = vec![path("a"), path("b")];
+    let multipath = platter_stack::by_name("multipath").unwrap().make(&[], paths).unwrap();
+    let mut rig = rig_of(Device::new(multipath), ROOM);
+    disk.strike(Strike { op: Some(Op::Write), blow: Blow::Stuck(HELD, Lands::Late) });
+    let begin = world.clock().now();
+    rig.offer_transfer(1, SECTOR);
+    rig.work();
+    assert_eq!(rig.status(0), 1);
+    for sector in [8, 16, 24] {
+        assert!(rig.memory.write(DATA, &[[sector as u8; 512]; 2].concat()));
+        rig.offer_transfer(1, SECTOR + sector);
+        rig.work();
+        assert_eq!(rig.status(u64::from((rig.offered - 1) % 2)), 0);
+        let mut data = [0; 512];
+        whole.read_at(&mut data, 512 * (SECTOR + sector)).unwrap();
+        assert_eq!(data, [sector as u8; 512]);
+    }
+    assert!(world.clock().now().since(begin) < Span::from_secs(10));
+    // What overlaps the first write is held until the path has returned that.
+    assert_eq!(disk.release_stuck(), 1);
+    rig.offer_transfer(1, SECTOR);
+    rig.work();
+    assert_eq!(rig.status(0), 0);
 }
