@@ -2,8 +2,36 @@
 
 use super::ahead::Prefault;
 use super::{Settings, Write};
-use platter_block::params::Unit;
+use platter_block::params::{Param, Unit};
 use platter_block::status::Item;
+
+/// The parameter `write`. Its words are in the order of [`Write`].
+pub(super) const WRITE: Param =
+    Param::word("write", &["back", "through"], 0, "when a write completes: in memory, or on the disk");
+
+/// The parameter `prefault`. Its words are in the order of [`Prefault`].
+pub(super) const PREFAULT: Param = Param::word(
+    "prefault",
+    &["off", "ahead", "open"],
+    1,
+    "memory for pages is populated on first use, ahead of use in the background, or at opening",
+);
+
+/// The meaning of a value of the parameter `write`.
+pub(super) fn write(value: i64) -> Write {
+    if value == Write::Back as i64 { Write::Back } else { Write::Through }
+}
+
+/// The meaning of a value of the parameter `prefault`.
+pub(super) fn prefault(value: i64) -> Prefault {
+    let all = [Prefault::Off, Prefault::Ahead];
+    all.into_iter().find(|&when| when as i64 == value).unwrap_or(Prefault::Open)
+}
+
+/// The value of a parameter, one of its words, as an item of the status.
+fn word(param: &Param, value: i64) -> Item {
+    Item::text(param.name, param.show(value), param.help)
+}
 
 /// The settings of a cache that cannot be set while it is open.
 #[derive(Clone, Copy)]
@@ -34,20 +62,11 @@ impl Opened {
 
     /// The settings as items of the status; those without effect are left out.
     pub(super) fn items(&self) -> Vec<Item> {
-        let write = match self.write {
-            Write::Back => "back",
-            Write::Through => "through",
-        };
-        let prefault = match self.prefault {
-            Prefault::Off => "off",
-            Prefault::Ahead => "ahead",
-            Prefault::Open => "open",
-        };
         let mut items = vec![
-            Item::text("write", write, "when a write completes: in memory, or on the disk"),
+            word(&WRITE, self.write as i64),
             Item::text("readahead", self.readahead, "policy of each handle"),
             Item::number("window", Unit::Bytes, self.window, "largest readahead window of the policy"),
-            Item::text("prefault", prefault, "when memory for pages was to be populated"),
+            word(&PREFAULT, self.prefault as i64),
         ];
         let bytes = [
             (

@@ -136,6 +136,20 @@ fn a_stack_has_the_status_of_all_its_layers() {
     assert!(error.contains("background=51 is more than dirty=50"), "{error}");
 }
 
+#[test]
+fn a_cache_states_the_words_that_it_was_opened_with() {
+    let row = platter_cache::by_name("cache").unwrap();
+    for name in ["write", "prefault"] {
+        let param = row.params.iter().find(|param| param.name == name).unwrap();
+        for (value, word) in (0..).zip(param.words) {
+            let cache = row.make(&[("size", 1 << 20), (name, value)], vec![ram(SIZE)]).unwrap();
+            let items = cache.managed().unwrap().status();
+            let item = items.iter().find(|item| item.name == name).unwrap();
+            assert_eq!((item.value.to_string().as_str(), item.help), (*word, param.help), "{name}");
+        }
+    }
+}
+
 /// The limit of dirty pages holds as soon as it is set.
 #[test]
 fn a_cache_takes_its_limits_while_it_is_open() {
