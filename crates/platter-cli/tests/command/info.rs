@@ -121,7 +121,17 @@ fn a_cache_shows_what_it_was_opened_with() {
     }
     assert_eq!(value("min_size"), None, "memory pressure is not watched");
     let long = ok(&["info", "--long", spec]);
-    assert!(squeezed(&long).iter().any(|line| line == "readahead none"), "{long}");
+    let lines = squeezed(&long);
+    for fact in [
+        "readahead none",
+        "window 64 KiB",
+        "extent 64 KiB",
+        "max size 16 MiB",
+        "dirty bytes 0 B",
+        "dirty pages 0",
+    ] {
+        assert!(lines.iter().any(|line| line == fact), "no {fact}: {long}");
+    }
     let shown = squeezed(&ok(&["info", spec]));
     assert_eq!(shown[0], "cache 1 MiB 8 MiB of memory, write-through");
     let shown = squeezed(&ok(&["info", "partition(offset=64K, cache(ram(1M)))"]));

@@ -5,6 +5,7 @@ use crate::cli::Context;
 use platter_bench::report::units::{bytes, thousands};
 use platter_block::backend::Backend;
 use platter_block::limits::Limits;
+use platter_block::params::Unit;
 use platter_disk::sys::{AlignSource, KernelQueue, Kind, Probe, WriteCache};
 use std::fmt::Display;
 
@@ -78,14 +79,24 @@ fn backend(device: &dyn Backend, indent: usize, context: &Context, text: &mut St
         (true, false) => "write-back",
     };
     lines.add("write cache", cache);
-    for (key, value) in own_facts(device) {
-        lines.add(key, shown(&value));
-    }
+    facts(device, &mut lines);
     *text += &lines.to_text();
     for below in device.below() {
         let heading = context.heading(&format!("over {}", below.name()));
         *text += &format!("{:indent$}{heading}\n", "");
         backend(below.as_ref(), indent + 2, context, text);
+    }
+}
+
+/// The device's own facts. Those that a layer states in bytes have units, as the other sizes here.
+fn facts(device: &dyn Backend, lines: &mut Lines) {
+    let items = device.managed().map(|layer| layer.status()).unwrap_or_default();
+    for (key, value) in own_facts(device) {
+        let unit = items.iter().find(|item| item.name == key).map(|item| item.unit);
+        match (unit, value.parse::<u64>()) {
+            (Some(Unit::Bytes), Ok(number)) => lines.add(key, bytes(number)),
+            _ => lines.add(key, shown(&value)),
+        };
     }
 }
 
