@@ -195,6 +195,11 @@ impl PageTable {
         self.size.div_ceil(PAGE)
     }
 
+    /// Number of pages in the index. Each is in the order of replacement once, busy or not; older versions are not.
+    pub(super) fn cached(&self) -> u32 {
+        self.replacement.len() as u32
+    }
+
     /// Bytes of a page that lie on the device.
     pub(super) fn bytes_of(&self, page: u64) -> usize {
         self.size.saturating_sub(page * PAGE).min(PAGE) as usize

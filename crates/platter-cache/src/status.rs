@@ -43,7 +43,7 @@ impl Figures {
             shards: 1,
             pages: pages.most().into(),
             most: pages.store.count().into(),
-            used: pages.used().into(),
+            used: pages.cached().into(),
             surplus: pages.surplus().into(),
             dirty: pages.dirty.count.into(),
             writers: pages.writers.count() as u64,
@@ -101,7 +101,7 @@ impl Figures {
             count_of("cache shards", self.shards, "parts with a lock of their own"),
             count_of("cache pages", self.pages, "pages that the cache may have memory for"),
             count_of("cache pages at most", self.most, "pages that its size can be set to"),
-            count_of("cache pages used", self.used, "pages of memory that have or had contents"),
+            count_of("cache pages used", self.used, "pages of the device that are cached, or are being read"),
             count_of(
                 "pages to give back",
                 self.surplus,

@@ -172,7 +172,9 @@ fn clean_pages_that_are_let_go_are_dropped() {
         handle.counters().unwrap().misses - before
     };
     assert_eq!((misses(0..20), misses(0..20)), (20, 0));
+    assert_eq!(rig.fact("cache pages used"), 20);
     handle.advise(Hint::DontNeed, 2 * 4096, 5 * 4096).unwrap();
+    assert_eq!(rig.fact("cache pages used"), 15);
     assert_eq!((misses(0..20), misses(0..20)), (5, 0));
     handle.advise(Hint::DontNeed, 2 * 4096 + 1, 5 * 4096).unwrap();
     assert_eq!((misses(0..20), misses(0..20)), (4, 0), "the first and the last page are not covered");
