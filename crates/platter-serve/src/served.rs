@@ -143,6 +143,12 @@ impl Served {
         &self.qos
     }
 
+    /// The bytes of data that zeroes count as for the limits: all if they are written, and none if they need no space (`unmap`)
+    /// and the device has an operation for them.
+    pub(crate) fn data_of_zeroes(&self, len: u64, unmap: bool) -> u64 {
+        if unmap && self.device.geometry().limits.write_zeroes { 0 } else { len }
+    }
+
     /// Traces the queues of the device's disks to a new file, of at most `most` bytes, while I/O runs. Each event takes
     /// about a microsecond, under a lock of all queues of the device.
     ///

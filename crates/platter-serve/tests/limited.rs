@@ -1,6 +1,6 @@
 //! Limits as clients over NBD meet them.
 
-use platter_remote::nbd::wire::{Request, command, error};
+use platter_remote::nbd::wire::{Request, command, command_flag, error};
 use platter_serve::config;
 use platter_serve::daemon::Daemon;
 use platter_serve::qos::{ClientLimits, DeviceLimits};
@@ -120,6 +120,30 @@ fn a_request_that_is_refused_takes_no_bandwidth_from_others() {
     }
     let waited = clock.now().since(begin).as_millis();
     assert!(waited < 1000, "{waited} ms for three reads of 4 KiB at 1 MiB per second");
+}
+
+/// In virtual time. Zeroes that need no space move no data if the device has an operation for them.
+#[test]
+fn zeroes_that_are_written_take_bandwidth() {
+    const MIB: u32 = 1 << 20;
+    let rig = Rig::new("sim(nvme_ssd)");
+    let served = rig.daemon.devices().find("d").unwrap();
+    let clock = served.device().clock();
+    let (mut stream, _) = rig.connect();
+    let limits = DeviceLimits { bandwidth: 16 * u64::from(MIB), ..DeviceLimits::default() };
+    served.qos().set_device(limits).unwrap();
+    let has_operation = served.device().geometry().limits.write_zeroes;
+    for (flags, is_counted) in [(command_flag::NO_HOLE, true), (0, !has_operation)] {
+        let begin = clock.now();
+        for cookie in 0..32 {
+            let offset = cookie * u64::from(MIB);
+            let request = Request { flags, kind: command::WRITE_ZEROES, cookie, offset, length: MIB };
+            stream.write_all(&request.to_bytes()).unwrap();
+        }
+        replies(&mut stream, 32, 0);
+        let took = clock.now().since(begin).as_millis();
+        assert_eq!(took > 1500, is_counted, "{took} ms for 32 MiB at 16 MiB per second, flags {flags}");
+    }
 }
 
 /// The depth of a device is shared: a connection that waits is woken by the completions of another.

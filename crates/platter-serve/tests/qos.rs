@@ -88,6 +88,39 @@ fn a_flood_hardly_delays_a_neighbour_under_a_cap() {
     assert!(uncapped > 2 * alone, "{uncapped} ns without a cap, {alone} ns alone: the cap has nothing to do");
 }
 
+/// Zeroes may be longer than any write, and would take the bandwidth of ten seconds at once.
+#[test]
+fn a_long_request_takes_bandwidth_part_by_part() {
+    const MIB: u64 = 1 << 20;
+    let arbiter = Arbiter::new();
+    arbiter.set_device(DeviceLimits { bandwidth: 32 * MIB, ..DeviceLimits::default() }).unwrap();
+    let (long, short) = (arbiter.join(1, Arc::new(Silent)), arbiter.join(2, Arc::new(Silent)));
+    let begin = Time(1);
+    let (mut now, mut asked, mut longest, mut count) = (begin, begin, Span(0), 0);
+    while let Admit::At(of_long) = long.admit(now, 320 * MIB) {
+        now = match short.admit(now, MIB) {
+            Admit::Now => {
+                short.complete(now);
+                longest = longest.max(now.since(asked));
+                (asked, count) = (now, count + 1);
+                now
+            }
+            Admit::At(at) => at.min(of_long),
+            Admit::OnBell => panic!("there is no depth"),
+        };
+    }
+    // Each gets half: the long one nine parts of 32 MiB before the last one, with which it starts.
+    let took = now.since(begin).as_millis();
+    assert!((17_000..=19_000).contains(&took), "{took} ms for 320 MiB at half of 32 MiB per second");
+    assert!((270..=300).contains(&count), "{count} MiB of the other client meanwhile");
+    assert!(longest.as_millis() < 1100, "{} ms for 1 MiB", longest.as_millis());
+    assert_eq!(arbiter.client(1).map(|state| state.waits), Some(false));
+    // It is counted as one request.
+    long.complete(now);
+    arbiter.set_device(DeviceLimits { depth: 1, ..DeviceLimits::default() }).unwrap();
+    assert_eq!(short.admit(now, MIB), Admit::Now, "nothing runs");
+}
+
 #[test]
 fn a_client_that_leaves_gives_back_what_it_holds() {
     let arbiter = Arbiter::new();

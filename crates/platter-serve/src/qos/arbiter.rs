@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Most bytes that a request takes from the device's bandwidth at a time: as many as the largest write has. A longer one, of
+/// zeroes, takes its bytes part by part before it starts, so that others get theirs in between.
+const PART_BYTES: u64 = 32 << 20;
+
 /// Whether a request may start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admit {
@@ -74,7 +78,8 @@ struct Client {
 /// A request that waits.
 #[derive(Clone, Copy)]
 struct Waits {
-    bytes: u64,
+    /// Bytes that it has not taken yet.
+    left: u64,
     granted: bool,
 }
 
@@ -253,14 +258,15 @@ impl Client {
 impl State {
     fn admit(&mut self, id: u64, now: Time, bytes: u64) -> Admit {
         self.now = self.now.max(now);
+        let most = self.most_at_once();
         let Some(client) = self.clients.get_mut(&id) else { return Admit::Now };
         if client.waits.is_none() {
             let ready = client.iops.ready().max(client.bandwidth.ready());
             if ready > now {
                 return Admit::At(ready);
             }
-            client.waits = Some(Waits { bytes, granted: false });
-            self.order.push(id, &mut client.flow, bytes);
+            client.waits = Some(Waits { left: bytes, granted: false });
+            self.order.push(id, &mut client.flow, bytes.min(most));
         }
         self.grant(now, Some(id));
         let is_full = self.is_full();
@@ -294,8 +300,14 @@ impl State {
         self.holds > 0 || self.limits.depth > 0 && self.running >= self.limits.depth
     }
 
+    /// Most bytes that a request takes at a time. Without a bandwidth of the device none waits for those of another one.
+    fn most_at_once(&self) -> u64 {
+        if self.limits.bandwidth > 0 { PART_BYTES } else { u64::MAX }
+    }
+
     /// Grants what may start, in fair order. Rings the bells of all clients but that of `caller`.
     fn grant(&mut self, now: Time, caller: Option<u64>) {
+        let most = self.most_at_once();
         while let Some(id) = self.order.first() {
             if self.is_full() || self.iops.ready().max(self.bandwidth.ready()) > now {
                 return;
@@ -306,15 +318,21 @@ impl State {
                 false => client.own.unwrap_or(self.default).weight,
             };
             self.order.start(id, &mut client.flow, weight);
-            self.running += 1;
             let Some(waits) = &mut client.waits else { continue };
-            waits.granted = true;
+            let part = waits.left.min(most);
+            waits.left -= part;
+            waits.granted = waits.left == 0;
             for (iops, bandwidth) in
                 [(&mut self.iops, &mut self.bandwidth), (&mut client.iops, &mut client.bandwidth)]
             {
-                iops.take(now, 1);
-                bandwidth.take(now, waits.bytes);
+                iops.take(now, u64::from(waits.granted));
+                bandwidth.take(now, part);
             }
+            if !waits.granted {
+                self.order.push(id, &mut client.flow, waits.left.min(most));
+                continue;
+            }
+            self.running += 1;
             if caller != Some(id) {
                 client.bell.ring();
             }

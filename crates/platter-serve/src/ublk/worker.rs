@@ -187,7 +187,11 @@ impl<P: Port> Worker<P> {
             self.waiting.set(0);
             return true;
         }
-        let bytes = if matches!(request.op(), op::READ | op::WRITE) { request.len() } else { 0 };
+        let bytes = match request.op() {
+            op::READ | op::WRITE => request.len(),
+            op::WRITE_ZEROES => self.shared.served.data_of_zeroes(request.len(), !request.has(op::NOUNMAP)),
+            _ => 0,
+        };
         match self.share.admit(self.channel.clock().now(), bytes) {
             Admit::Now => self.admitted = true,
             later => self.waits = Some(later),

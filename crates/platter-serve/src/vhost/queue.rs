@@ -288,8 +288,10 @@ impl Worker {
             self.waiting.set(0);
             return true;
         }
-        let bytes = match self.slots[usize::from(slot)].work {
+        let entry = &self.slots[usize::from(slot)];
+        let bytes = match entry.work {
             Work::Read(range) | Work::Write(range) => range.len,
+            Work::Zero { unmap } => self.common.served.data_of_zeroes(entry.request.range_bytes(), unmap),
             _ => 0,
         };
         match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {

@@ -93,6 +93,11 @@ impl Request {
     pub fn data_bytes(&self) -> u64 {
         self.pieces.iter().map(|piece| u64::from(piece.len)).sum()
     }
+
+    /// Bytes of the ranges of a discard or of zeroes.
+    pub(super) fn range_bytes(&self) -> u64 {
+        self.ranges.iter().map(|range| range.len).sum()
+    }
 }
 
 /// What a request is checked against.

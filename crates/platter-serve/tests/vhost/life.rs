@@ -6,11 +6,12 @@ use crate::guest::{
 use crate::rig::Rig;
 use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
+use platter_serve::qos::DeviceLimits;
 use platter_serve::served::Served;
 use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 use vhost::vhost_user::message::VhostUserConfigFlags;
@@ -224,4 +225,25 @@ fn an_operator_can_disconnect_a_guest() {
     drop(guest);
     let mut next: Guest = rig.guest(1);
     assert_eq!(next.flush(), 0);
+}
+
+/// A disk in memory has an operation for zeroes that need no space. Other zeroes are written.
+#[test]
+fn zeroes_that_are_written_take_bandwidth() {
+    let served = Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap();
+    served.qos().set_device(DeviceLimits { bandwidth: 4 << 20, ..DeviceLimits::default() }).unwrap();
+    let rig = Rig::new(served);
+    let mut guest = rig.guest(1);
+    let mut took = |unmap: u32, times: u32| {
+        let begin = Instant::now();
+        for _ in 0..times {
+            // 1 MiB.
+            assert_eq!(guest.clear(WRITE_ZEROES, &[(0, 1024, unmap), (1024, 1024, unmap)]), 0);
+        }
+        begin.elapsed()
+    };
+    let written = took(0, 2);
+    assert!(written >= Duration::from_millis(200), "{written:?} for 1 MiB after 1 MiB at 4 MiB per second");
+    let unmapped = took(1, 400);
+    assert!(unmapped < Duration::from_secs(50), "{unmapped:?} for 400 MiB of which none is data");
 }
