@@ -62,7 +62,9 @@ fn is_usual(own: &[Fact], (name, value): &Fact) -> bool {
         | "pages being written"
         | "pages written back"
         | "pages evicted"
-        | "write-back errors" => value == "0",
+        | "write-back errors"
+        | "writer waits"
+        | "writer wait time" => value == "0",
         // What a cache is opened with by default.
         "write" => value == "back",
         "readahead" => value == "platter",

@@ -56,7 +56,7 @@ impl Tasks {
                 true => engine.why_late(&range),
                 false => Fault::new(Kind::TimedOut, Stage::Layer),
             };
-            engine.give_up(task, fault);
+            engine.give_up(now, task, fault);
         }
         self.deadline = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline).min();
     }
@@ -276,13 +276,13 @@ impl LaneTasks for Tasks {
         }
     }
 
-    fn cancel(&mut self, _now: Time, _number: u32, token: u64, engine: &mut Engine) {
+    fn cancel(&mut self, now: Time, _number: u32, token: u64, engine: &mut Engine) {
         let concerned = |task: &&mut Task| !task.over && !task.ask.own && task.bio.token() == token;
         for task in self.tasks.iter_mut().filter(concerned) {
             match engine.io_of_pass(task.ticket) {
                 // The device is carrying it out and is asked to cancel it.
                 Some(key) => engine.cancel(key),
-                None => engine.give_up(task, Fault::new(Kind::Cancelled, Stage::Layer)),
+                None => engine.give_up(now, task, Fault::new(Kind::Cancelled, Stage::Layer)),
             }
         }
     }
@@ -313,7 +313,7 @@ impl LaneTasks for Tasks {
                 engine.copied(now, key, task.writer);
             }
             if !task.over {
-                engine.finish(task);
+                engine.finish(now, task);
             }
         }
         engine.lanes.leave(base.number);

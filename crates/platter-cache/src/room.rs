@@ -81,6 +81,7 @@ impl Engine {
     /// here; no data is lost that way, because the pages stay dirty.
     pub(super) fn throttle(&mut self, now: Time, task: &mut Task) -> Step {
         let wants = task.bio.len().div_ceil(PAGE).min(u64::from(SHARE)) as u32;
+        task.waits_since = now;
         if self.is_over_share(task) {
             let (turn, writer) = (self.turn_of(task), task.writer.unwrap_or(OTHERS));
             self.pages.writers.wait(writer, turn, task.ask.lane, wants);
@@ -109,6 +110,27 @@ impl Engine {
         self.room.join(turn, task.ask.lane, wants);
         task.wait = Wait::Room(turn);
         Ok(false)
+    }
+
+    /// Takes a task out of the line that it waits in. Returns its place there.
+    pub(super) fn leave_line(&mut self, now: Time, task: &Task, wait: Wait) -> Option<u64> {
+        let turn = match wait {
+            Wait::Frame(turn) => {
+                self.wanted.leave(turn);
+                return Some(turn);
+            }
+            Wait::Room(turn) => {
+                self.room.leave(turn);
+                turn
+            }
+            Wait::Share(writer, turn) => {
+                self.pages.writers.stop_waiting(writer, turn);
+                turn
+            }
+            _ => return None,
+        };
+        self.pages.writers.has_waited(now.since(task.waits_since));
+        Some(turn)
     }
 
     /// The place of a task in the line: the one that it had, or a new one at the end.

@@ -97,7 +97,7 @@ impl Shared {
             is_over
         });
         if !is_over {
-            engine.finish(&mut task);
+            engine.finish(self.now(), &mut task);
         }
         engine.lanes.leave(number);
         is_over

@@ -23,6 +23,8 @@ pub(super) struct Figures {
     surplus: u64,
     dirty: u64,
     writers: u64,
+    waits: u64,
+    waited: u64,
     writing: u64,
     written: u64,
     evictions: u64,
@@ -47,6 +49,8 @@ impl Figures {
             surplus: pages.surplus().into(),
             dirty: pages.dirty.count.into(),
             writers: pages.writers.count() as u64,
+            waits: pages.writers.waits.count,
+            waited: pages.writers.waits.nanos,
             writing: pages.dirty.writing.into(),
             written: totals.pages_written,
             evictions: pages.evictions,
@@ -70,6 +74,8 @@ impl Figures {
         self.surplus += other.surplus;
         self.dirty += other.dirty;
         self.writers = self.writers.max(other.writers);
+        self.waits += other.waits;
+        self.waited = self.waited.saturating_add(other.waited);
         self.writing += other.writing;
         self.written += other.written;
         self.evictions += other.evictions;
@@ -115,6 +121,8 @@ impl Figures {
                 self.writers,
                 "clients and handles with dirty pages, or that write, in the shard that has most of them",
             ),
+            count_of("writer waits", self.waits, "times that a write has waited for fewer dirty pages"),
+            Item::number("writer wait time", Unit::Nanos, self.waited, "time of these waits together"),
             count_of("pages being written", self.writing, "dirty pages in write-backs in flight"),
             count_of("pages written back", self.written, "since the cache was opened"),
             count_of("pages evicted", self.evictions, "since the cache was opened"),

@@ -165,6 +165,8 @@ pub(super) struct Task {
     pub(super) ask: Ask,
     /// Its place in a line, kept until it gets what it waited for.
     pub(super) turn: Option<u64>,
+    /// When it began to wait for fewer dirty pages.
+    pub(super) waits_since: Time,
     /// How often it searched for a frame while nothing was in flight.
     pub(super) looks: u32,
     /// How often it has tried again without waiting for a copy to end.
@@ -250,6 +252,7 @@ impl Task {
                 || !bio.changes(),
             ask,
             turn: None,
+            waits_since: Time(0),
             looks: 0,
             tries: 0,
             deadline,
@@ -337,23 +340,11 @@ impl Engine {
             return true;
         }
         let waited = std::mem::replace(&mut task.wait, Wait::None);
-        let mut fault = None;
-        match waited {
-            Wait::Io(key) => fault = self.failure_of(task.ask.lane, key),
-            Wait::Room(turn) => {
-                self.room.leave(turn);
-                task.turn = Some(turn);
-            }
-            Wait::Share(writer, turn) => {
-                self.pages.writers.stop_waiting(writer, turn);
-                task.turn = Some(turn);
-            }
-            Wait::Frame(turn) => {
-                self.wanted.leave(turn);
-                task.turn = Some(turn);
-            }
-            _ => {}
-        }
+        let mut fault = match waited {
+            Wait::Io(key) => self.failure_of(task.ask.lane, key),
+            _ => None,
+        };
+        task.turn = self.leave_line(now, task, waited).or(task.turn);
         task.ask.handle = self.handles.place(task.bio.handle());
         let step = loop {
             if task.barrier && !task.placed {
@@ -399,26 +390,22 @@ impl Engine {
                 task.bio.fail(fault);
             }
         }
-        self.finish(task);
+        self.finish(now, task);
         true
     }
 
     /// Ends a task early: its deadline has passed, or it was cancelled.
-    pub(super) fn give_up(&mut self, task: &mut Task, fault: Fault) {
+    pub(super) fn give_up(&mut self, now: Time, task: &mut Task, fault: Fault) {
         task.bio.fail(fault);
-        self.finish(task);
+        self.finish(now, task);
     }
 
     /// Releases the resources of a task that has ended or was given up.
-    pub(super) fn finish(&mut self, task: &mut Task) {
+    pub(super) fn finish(&mut self, now: Time, task: &mut Task) {
         self.progress = true;
         task.over = true;
-        match std::mem::replace(&mut task.wait, Wait::None) {
-            Wait::Room(turn) => self.room.leave(turn),
-            Wait::Share(writer, turn) => self.pages.writers.stop_waiting(writer, turn),
-            Wait::Frame(turn) => self.wanted.leave(turn),
-            _ => {}
-        }
+        let waited = std::mem::replace(&mut task.wait, Wait::None);
+        self.leave_line(now, task, waited);
         self.end_hold(task);
         self.end_writing(task);
         if task.begun && !self.handles.manners().are_free() {

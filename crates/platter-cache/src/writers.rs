@@ -7,7 +7,7 @@
 
 use platter_block::bio::Context;
 use platter_block::handle::HandleId;
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use platter_stack::kit::{Lanes, Line};
 use std::collections::HashMap;
 
@@ -27,6 +27,13 @@ struct Writer {
     line: Line,
 }
 
+/// The waits of writers for fewer dirty pages, of all of them or of themselves, that have ended.
+#[derive(Default)]
+pub(super) struct Waits {
+    pub(super) count: u64,
+    pub(super) nanos: u64,
+}
+
 /// The writers that have dirty pages or write.
 pub(super) struct Writers {
     list: Vec<Writer>,
@@ -36,12 +43,20 @@ pub(super) struct Writers {
     free: Vec<WriterId>,
     /// Those whose tasks wait.
     waiting: Vec<WriterId>,
+    pub(super) waits: Waits,
 }
 
 impl Default for Writers {
     fn default() -> Writers {
         let list = vec![Writer::default()];
-        Writers { list, by_key: HashMap::new(), last: OTHERS, free: Vec::new(), waiting: Vec::new() }
+        Writers {
+            list,
+            by_key: HashMap::new(),
+            last: OTHERS,
+            free: Vec::new(),
+            waiting: Vec::new(),
+            waits: Waits::default(),
+        }
     }
 }
 
@@ -114,6 +129,12 @@ impl Writers {
     /// A task of a writer does not wait any more.
     pub(super) fn stop_waiting(&mut self, id: WriterId, turn: u64) {
         self.line(id).leave(turn);
+    }
+
+    /// Counts a wait that has ended.
+    pub(super) fn has_waited(&mut self, time: Span) {
+        self.waits.count += 1;
+        self.waits.nanos = self.waits.nanos.saturating_add(time.as_nanos());
     }
 
     /// Whether tasks wait.

@@ -328,6 +328,8 @@ fn metrics_are_served_over_http() {
     );
     let device = rig.daemon.devices().find("c").unwrap().device().clone();
     (0..10).for_each(|at| device.write_at(&[1; 4096], at * 4096).unwrap());
+    let cached = rig.daemon.devices().find("a \"b\"").unwrap().device().clone();
+    cached.write_at(&[1; 8192], 0).unwrap();
     let client = rig.daemon.clients().connect("test", "c", "peer", || {}).unwrap();
     let metrics = MetricsServer::start("127.0.0.1:0", false, &rig.daemon).unwrap();
     let text = get(metrics.address(), "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -343,6 +345,13 @@ fn metrics_are_served_over_http() {
         "platter_device_written_bytes_total{device=\"c\"} 40960\n",
         "platter_device_size_bytes{device=\"a \\\"b\\\"\"} 4194304\n",
         "platter_cache_hit_pages_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_cache_size_bytes{device=\"a \\\"b\\\"\"} 1048576\n",
+        "platter_cache_dirty_bytes{device=\"a \\\"b\\\"\"} 8192\n",
+        "platter_cache_evicted_pages_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_cache_write_back_errors_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_cache_squeezes_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_cache_writer_waits_total{device=\"a \\\"b\\\"\"} 0\n",
+        "platter_cache_writer_wait_seconds_total{device=\"a \\\"b\\\"\"} 0\n",
         "platter_device_request_duration_seconds_bucket{device=\"c\",op=\"write\",le=\"+Inf\"} 10\n",
         "platter_device_request_duration_seconds_count{device=\"c\",op=\"write\"} 10\n",
         "platter_clients{device=\"c\"} 1\n",
@@ -350,6 +359,7 @@ fn metrics_are_served_over_http() {
     ] {
         assert!(text.contains(line), "{line} is not in {text}");
     }
+    assert!(!text.contains("platter_cache_size_bytes{device=\"c\"}"), "it has no cache: {text}");
     let body = text.split("\r\n\r\n").nth(1).unwrap();
     assert!(text.contains(&format!("Content-Length: {}\r\n", body.len())));
     let head = get(metrics.address(), "HEAD / HTTP/1.0\n\n");

@@ -96,6 +96,24 @@ fn readers_do_not_keep_writers_out() {
     assert!(done.iter().all(|bio| bio.status().is_ok()));
 }
 
+/// A write at the limit of dirty pages waits, and that is counted, with its time.
+#[test]
+fn waits_of_writers_are_counted() {
+    let (world, device) = over(1, &small(100));
+    let waits = || (fact(&device, "writer waits"), fact(&device, "writer wait time"));
+    let write = |page: u64| device.write_at(&[1; 4096], page * 8192).unwrap();
+    // 20 of 100 pages may be dirty.
+    (0..20).for_each(write);
+    assert_eq!(waits(), (0, 0));
+    let before = world.clock().now();
+    (20..100).for_each(write);
+    let (count, nanos) = waits();
+    // The disk has written 80 pages, one after the other. Time passes only while a write waits.
+    assert!((1..=160).contains(&count), "{count} waits");
+    let all = world.clock().now().since(before).as_nanos();
+    assert!(all >= 7_000_000 && nanos <= all && nanos * 2 >= all, "{nanos} of {all} ns");
+}
+
 /// Nor does write-back that is in no hurry delay reads for long.
 #[test]
 fn write_back_does_not_keep_readers_waiting() {

@@ -3,7 +3,9 @@
 use crate::daemon::Daemon;
 use crate::daemon::report::kind_name;
 use platter_block::bio::Op;
+use platter_block::resident::PAGE;
 use platter_block::statistics::Statistics;
+use platter_block::status::LayerStatus;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -155,6 +157,42 @@ pub const FAMILIES: &[Family] = &[
             out.each_cache(|cache| cache.pages_read_ahead);
         },
     ),
+    family("platter_cache_size_bytes", "gauge", "Memory that pages may have at present.", |out| {
+        out.each_number("cache pages", |pages| pages * PAGE);
+    }),
+    family("platter_cache_dirty_bytes", "gauge", "Bytes of pages that are not on the disk yet.", |out| {
+        out.each_number("dirty bytes", |bytes| bytes);
+    }),
+    family("platter_cache_evicted_pages_total", "counter", "Pages evicted for other pages.", |out| {
+        out.each_number("pages evicted", |pages| pages);
+    }),
+    family("platter_cache_write_back_errors_total", "counter", "Write-backs that failed.", |out| {
+        out.each_number("write-back errors", |errors| errors);
+    }),
+    family(
+        "platter_cache_squeezes_total",
+        "counter",
+        "Times that memory pressure has made the cache smaller.",
+        |out| {
+            out.each_number("cache squeezed", |times| times);
+        },
+    ),
+    family(
+        "platter_cache_writer_waits_total",
+        "counter",
+        "Times that a write has waited for fewer dirty pages.",
+        |out| {
+            out.each_number("writer waits", |waits| waits);
+        },
+    ),
+    family(
+        "platter_cache_writer_wait_seconds_total",
+        "counter",
+        "Time for which writes have waited for fewer dirty pages.",
+        |out| {
+            out.each_number("writer wait time", seconds);
+        },
+    ),
     family("platter_client_read_bytes", "gauge", "Bytes read by a client that is connected.", |out| {
         out.each_client(|client| &client.counts.read_bytes);
     }),
@@ -186,6 +224,7 @@ struct Seen {
     counters: platter_block::counters::Snapshot,
     statistics: Statistics,
     cache: Option<platter_block::handle::HandleCounters>,
+    layers: Vec<LayerStatus>,
     clients: Vec<u64>,
     oldest_seconds: f64,
 }
@@ -209,6 +248,7 @@ pub fn render(daemon: &Daemon) -> String {
             counters: device.counters(),
             statistics: device.statistics(),
             cache: device.cache_counters(),
+            layers: device.layers(),
             clients: own().map(|client| client.id).collect(),
             oldest_seconds: own()
                 .filter_map(|client| client.oldest(now))
@@ -255,6 +295,17 @@ impl Out<'_> {
         for device in std::mem::take(&mut self.devices) {
             if let Some(cache) = &device.cache {
                 self.value(&[("device", &device.name)], value(cache));
+            }
+            self.devices.push(device);
+        }
+    }
+
+    /// A number of the status of caches, for each device that has some: their sum.
+    fn each_number<V: std::fmt::Display>(&mut self, name: &str, value: impl Fn(u64) -> V) {
+        for device in std::mem::take(&mut self.devices) {
+            let numbers = device.layers.iter().filter_map(|layer| layer.number(name));
+            if let Some(sum) = numbers.reduce(u64::saturating_add) {
+                self.value(&[("device", &device.name)], value(sum));
             }
             self.devices.push(device);
         }
