@@ -235,6 +235,40 @@ fn tell(is_under: bool) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readahead::PAGE;
+    use crate::{Prefault, Settings};
+    use platter_disk::device::Device;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Under pressure a cache that is open becomes smaller, down to its least size, and afterwards as large as it was; with several
+    /// shards each of them its part.
+    #[test]
+    fn a_cache_that_is_open_adapts() {
+        let below = Device::null(1 << 30).unwrap();
+        for shards in [1, 4] {
+            // No thread is started: the test tells.
+            lock(&WATCH).runs = true;
+            let (size, min_size) = (64 * MIB, 52 * MIB);
+            let settings =
+                Settings { size, min_size, shards, prefault: Prefault::Off, ..Settings::default() };
+            let cache = crate::new(Arc::clone(below.backend()), &settings).unwrap();
+            let after = |is_under| {
+                assert!(tell(is_under));
+                let status = &cache.layers()[0];
+                let number = |name| status.number(name).unwrap();
+                (number("cache pages") * PAGE / MIB, number("cache squeezed"))
+            };
+            assert_eq!(after(true), (56, 1), "{shards} shards");
+            assert_eq!(after(true), (52, 2), "an eighth less is less than its least size");
+            assert_eq!(after(true), (52, 2));
+            assert_eq!(after(false), (60, 2));
+            assert_eq!(after(false), (64, 2));
+            assert_eq!(after(false), (64, 2));
+            drop(cache);
+            assert!(!tell(true) && !lock(&WATCH).runs, "the thread ends with the last cache");
+        }
+    }
 
     #[test]
     fn the_file_of_the_own_cgroup_is_found() {

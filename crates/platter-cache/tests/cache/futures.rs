@@ -20,7 +20,7 @@ use std::task::{Context, Poll, Waker};
 
 const PAGE: u64 = 4096;
 
-fn poll<B: IoBuf>(io: &mut Io<B>) -> Option<Outcome<B>> {
+pub(crate) fn poll<B: IoBuf>(io: &mut Io<B>) -> Option<Outcome<B>> {
     match Pin::new(io).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(outcome) => Some(outcome),
         Poll::Pending => None,

@@ -1,13 +1,16 @@
 //! A cache of several shards as one device.
 
+use crate::futures;
 use crate::rig::{self, small};
 use platter_block::backend::Backend;
+use platter_block::bio::Bio;
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_block::fault::Kind;
 use platter_block::hint::Hint;
 use platter_block::time::Span;
 use platter_cache::readahead::by_name;
 use platter_cache::{self as cache, Settings};
+use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::{CommandData, IoOptions};
@@ -61,6 +64,45 @@ fn hits_of_all_shards_take_no_lock() {
     (0..1024).for_each(|page| device.read_at(&mut data[..PAGE as usize], page * PAGE).unwrap());
     assert_eq!(number(&data), 1023);
     assert!(device.cache_counters().unwrap().hits >= hits + 128);
+}
+
+/// Reads 64 pages that are cached through a channel and a future: within an extent, and over many.
+fn read_at_once(device: &Device, channel: &mut Channel) {
+    let numbers = |data: &[u8]| data.chunks(PAGE as usize).map(number).collect::<Vec<u64>>();
+    let memory = |pages: u64| vec![0u8; (pages * PAGE) as usize];
+    for (page, pages) in (0..64).map(|page| (page, 1)).chain([(0, 64)]) {
+        let mut bio = Bio::read(page * PAGE, memory(pages)).unwrap();
+        bio.set_token(page);
+        assert!(channel.submit(bio).is_ok());
+    }
+    let mut done = Vec::new();
+    assert!(rig::until(|| {
+        channel.poll(&mut done);
+        done.len() == 65
+    }));
+    for bio in &mut done {
+        assert!(bio.status().is_ok());
+        let (first, data) = (bio.token(), bio.take_buffer::<Vec<u8>>().unwrap());
+        assert!(numbers(&data).into_iter().eq(first..first + data.len() as u64 / PAGE));
+    }
+    let (result, data) = futures::poll(&mut device.read(0, memory(64))).expect("it is cached");
+    result.unwrap();
+    assert_eq!(numbers(&data.unwrap()), (0..64).collect::<Vec<_>>());
+}
+
+#[test]
+fn hits_of_channels_and_futures_take_no_lock() {
+    for shards in [1, 3] {
+        let settings = Settings { readahead: by_name("none").unwrap(), ..sharded(shards, 768) };
+        let device = rig::cached(numbered(), &settings);
+        device.read_at(&mut vec![0; 64 * PAGE as usize], 0).unwrap();
+        let mut channel = device.channel(65).unwrap();
+        // What the misses have left is done.
+        read_at_once(&device, &mut channel);
+        let locks = fact(&device, "cache locks");
+        read_at_once(&device, &mut channel);
+        assert_eq!(fact(&device, "cache locks"), locks, "{shards} shards");
+    }
 }
 
 /// The misses of a reader in sequence, and the locks.
