@@ -330,7 +330,20 @@ impl Device {
     }
 
     /// Sets a parameter of a layer while the device is open: of every layer that has it, or only of those that show the
-    /// device `layer`. [`layers`](Device::layers) lists the parameters.
+    /// device `layer`. [`layers`](Device::layers) lists the parameters, with their units and values.
+    ///
+    /// The value is a number in the unit of the parameter: bytes, milliseconds for most times, percent, 0 or 1 for a
+    /// switch; for one of a list of words, its place in the list, from 0.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// # fn set(disk: &Device) -> Result<(), Box<dyn std::error::Error>> {
+    /// // Of a cache.
+    /// disk.set_layer_param(None, "size", 2 << 30)?; // 2 GiB
+    /// disk.set_layer_param(None, "expire", 10_000)?; // 10 s
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// No such layer has the parameter, or one refuses the value. The layers above that one have the new value.
