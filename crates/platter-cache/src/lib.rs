@@ -109,8 +109,9 @@ pub const TYPE: LayerType = LayerType {
             "size",
             Unit::Bytes,
             64 << 20,
-            (0, BELOW - 1),
-            "memory for pages, a multiple of 4096 in each shard",
+            ((MIN_PAGES * PAGE) as i64, BELOW - 1),
+            "memory for pages; in each shard a multiple of 4096, at least 64K and two windows, \
+             with several shards also four extents",
         ),
         // Values beyond the words are policies that the program has registered.
         Param {
@@ -122,7 +123,8 @@ pub const TYPE: LayerType = LayerType {
             Unit::Bytes,
             128 << 10,
             (0, 1 << 30),
-            "largest readahead window; long streams of platter have larger ones, up to the device's optimum",
+            "largest readahead window, a multiple of 4096; long streams of platter have larger ones, \
+             up to the device's optimum",
         ),
         opened::WRITE,
         Param::number(
@@ -130,9 +132,15 @@ pub const TYPE: LayerType = LayerType {
             Unit::Percent,
             10,
             (0, 100),
-            "share of dirty pages at which write-back begins",
+            "share of dirty pages at which write-back begins, at most that of dirty",
         ),
-        Param::number("dirty", Unit::Percent, 20, (1, 100), "share of dirty pages at which writers wait"),
+        Param::number(
+            "dirty",
+            Unit::Percent,
+            20,
+            (1, 100),
+            "share of dirty pages at which writers wait, at least that of background",
+        ),
         Param::number(
             "expire",
             Unit::Millis,
@@ -168,14 +176,16 @@ pub const TYPE: LayerType = LayerType {
             Unit::Bytes,
             0,
             (0, BELOW - 1),
-            "most that size can be set to while the cache is open; 0: as it is at opening",
+            "most that size can be set to while the cache is open: at least size, with the same multiples; \
+             0: as it is at opening",
         ),
         Param::number(
             "min_size",
             Unit::Bytes,
             0,
             (0, BELOW - 1),
-            "under memory pressure the cache gives memory back down to this; 0: pressure is not watched",
+            "under memory pressure the cache gives memory back down to this: at most size, \
+             in each shard a multiple of 4096, at least 64K and two windows; 0: pressure is not watched",
         ),
         Param::number(
             "shards",

@@ -271,7 +271,8 @@ fn a_cache_that_no_memory_is_there_for_is_refused() {
     }
     let small = "cache(max_size=4K, ram(1M))";
     fails_saying(2, &["info", small], &["max_size=4K", "from 64M (size), below 8T"]);
-    fails_saying(2, &["info", "cache(size=0, ram(1M))"], &["size=0", "at least"]);
+    fails_saying(2, &["info", "cache(size=0, ram(1M))"], &["a size from 64K to below 8T", "`0`"]);
+    fails_saying(2, &["info", "cache(size=128K, ram(1M))"], &["size=128K", "at least 256K"]);
     fails_saying(2, &["info", "cache(size=1048577, ram(1M))"], &["size=1048577", "multiples of 4096"]);
     fails_saying(2, &["info", "cache(background=30, ram(1M))"], &["background=30", "dirty=20"]);
     ok(&["info", "cache(size=4M, ram(1M))"]);
