@@ -2,10 +2,15 @@
 //!
 //! Pages of 4 KiB in a bounded number of frames that all threads share. A read of cached pages takes no lock
 //! and needs no lane: a handle reads the frames directly ([`Resident`](platter_block::resident::Resident)).
-//! Every other I/O becomes a bio to one engine behind one lock. The engine has an index of all pages, asks
+//! Every other I/O becomes a bio to an engine behind a lock. The engine has an index of all its pages, asks
 //! the handle's readahead policy what to read, and writes dirty pages back in runs, by age and by dirty
 //! ratio, as Linux does (`mm/page-writeback.c`).
 //!
+//! - **Shards**: there is one engine, or with [`Settings::shards`] several, each with extents of the device, frames and a lock of
+//!   its own. A transfer over the end of an extent is done in parts.
+//! - **Memory** for frames is populated ahead of its use by a thread of the process, on first use, or at opening ([`Prefault`]).
+//! - **The size** can be set while the cache is open, and follows memory pressure if that is asked for
+//!   ([`Settings::max_size`], [`Settings::min_size`]): pages move out of the frames that go, and their memory goes back to the system.
 //! - **A write** completes when it is in memory (`write=back`) or on the disk (`write=through`). A page that
 //!   is being written back, is lent by reference, or has been dirty since before a barrier is not changed;
 //!   the write makes a new version of it.
