@@ -61,12 +61,14 @@ impl Handle {
     /// # use platter_disk::device::Device;
     /// let handle = Device::ram(1 << 20)?.handle();
     /// let error = handle.page(0).expect_err("a disk in memory has no cache");
-    /// assert!(error.to_string().contains("put cache(…) over it"));
+    /// assert!(error.to_string().contains("put cache(…) on top"));
     /// # Ok::<(), platter_block::fault::Error>(())
     /// ```
     ///
-    /// The device has no cache on top ([`Kind::Unsupported`]), the position lies past the end, the read of the page
-    /// fails, or the page is evicted again and again before it can be pinned ([`Kind::NoMemory`]).
+    /// # Errors
+    /// The device has no cache on top, or one whose readahead policy follows every page ([`Kind::Unsupported`]); the
+    /// position lies past the end, the read of the page fails, or the page is evicted again and again before it can be
+    /// pinned ([`Kind::NoMemory`]).
     pub fn page(&self, pos: u64) -> Result<PageRef<'_>, Error> {
         let device = &self.device;
         let start = pos - pos % PAGE;
@@ -74,7 +76,7 @@ impl Handle {
             Err(device.error(Fault::new(kind, Stage::Handle), Op::Read, start, PAGE, detail.to_string()))
         };
         let Some(resident) = device.inner.resident.as_deref() else {
-            return fail(Kind::Unsupported, "only a cache has pages to reference; put cache(…) over it");
+            return fail(Kind::Unsupported, "only a cache has pages to reference; put cache(…) on top");
         };
         if pos >= device.size() {
             return fail(Kind::OutOfRange, "");

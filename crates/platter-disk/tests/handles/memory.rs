@@ -124,7 +124,7 @@ fn without_a_cache_there_are_no_pages_and_no_counts() {
     let handle = device.handle();
     let error = handle.page(0).unwrap_err();
     assert_eq!(error.fault.kind, Kind::Unsupported);
-    assert!(error.to_string().contains("put cache(…) over it"), "{error}");
+    assert!(error.to_string().contains("put cache(…) on top"), "{error}");
     handle.advise(Hint::Sequential, 0, SIZE).unwrap();
     assert!(handle.counters().is_none() && device.cache_counters().is_none());
 }
