@@ -57,6 +57,7 @@ fn pages_about_the_code_name_what_exists() {
     none(&names::problems(files));
     none(&names::misplaced(files));
     none(&names::lost_paths(files));
+    none(&names::unlisted_features(files));
 }
 
 #[test]

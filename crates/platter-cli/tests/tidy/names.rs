@@ -96,6 +96,36 @@ pub(crate) fn lost_paths(files: &[File]) -> Vec<String> {
     problems
 }
 
+/// The features of the library that docs/promises.md has no row for.
+pub(crate) fn unlisted_features(files: &[File]) -> Vec<String> {
+    let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| &f.text);
+    let (manifest, page) = (text("crates/platter/Cargo.toml"), text("docs/promises.md"));
+    let section = manifest.split("[features]\n").nth(1).unwrap_or_default();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(" = "));
+    let is_listed = |name: &str| {
+        let cell = format!(" | `{name}` | ");
+        page.lines().any(|line| line.starts_with("| `platter`") && line.contains(&cell))
+    };
+    names
+        .map(|(name, _)| name)
+        .filter(|&name| name != "default" && !is_listed(name))
+        .map(|name| format!("docs/promises.md: no row for the feature {name} of platter"))
+        .collect()
+}
+
+#[test]
+fn features_without_a_row_are_found() {
+    let files = [
+        File::new(
+            "crates/platter/Cargo.toml",
+            "[features]\ndefault = [\"a\"]\n# b = c\na = []\nb-c = []\n\n[dependencies]\nd = \"1\"\n",
+        ),
+        File::new("docs/promises.md", "| `platter`, `other` | `a` | on | |\n| `other` | `b-c` | on | |\n"),
+    ];
+    assert_eq!(unlisted_features(&files), ["docs/promises.md: no row for the feature b-c of platter"]);
+}
+
 #[test]
 fn paths_that_lead_nowhere_are_found() {
     let files = [
