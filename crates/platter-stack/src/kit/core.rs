@@ -7,7 +7,7 @@ use super::ios::{IoKey, IoTable};
 use super::memory::{self, Buffer};
 use crate::barrier_gate::BARRIER;
 use crate::sync::{Mutex, MutexGuard, lock};
-use platter_block::bio::{Bio, Flags, Op, Segments};
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
@@ -68,6 +68,8 @@ pub(super) struct TaskState {
     pub(super) tried: bool,
     /// It is a task of the layer itself.
     pub(super) is_own: bool,
+    /// Neither a bio nor a thread waits for it.
+    pub(super) is_background: bool,
     queued: bool,
 }
 
@@ -118,6 +120,8 @@ pub(super) struct Core {
     pub(super) free: Vec<u32>,
     /// Tasks to start.
     pub(super) spawned: Vec<BoxFuture>,
+    /// An I/O has succeeded that is one of a bio, or of a task that a thread waits for.
+    pub(super) advanced: bool,
 }
 
 impl Core {
@@ -135,6 +139,7 @@ impl Core {
         (task.parts, task.failed, task.deadline, task.tried) = (0, None, deadline, false);
         (task.token, task.flags, task.pos, task.len) = (token, flags, pos, len);
         (task.routed, task.copied, task.copying, task.ended) = (false, false, false, None);
+        task.is_background = false;
         slot
     }
 
@@ -205,7 +210,7 @@ impl Core {
         let mut part = self.ios.bio();
         task.whole.share(&mut part, bio.op(), pos);
         if bio.op().has_data() {
-            gather(&mut part, bio.segments(), skip, len)?;
+            memory::gather(&mut part, bio.segments(), skip, len)?;
         } else {
             part.rewind(pos, len);
         }
@@ -235,6 +240,8 @@ impl Core {
         (state.done, state.status) = (true, Some(status));
         let (slot, passes, part) = (state.task, state.passes, state.part);
         let detached = state.detached;
+        let is_background = self.tasks.get(slot as usize).is_none_or(|task| task.is_background);
+        self.advanced |= status.is_ok() && !is_background;
         if passes {
             // The table keeps another bio in place of this one.
             let spare = std::mem::replace(&mut bio, Bio::flush());
@@ -322,23 +329,6 @@ impl Core {
             |(_, task): &(u32, &TaskState)| task.lane == lane && task.token == token && task.is_in_use();
         (0..).zip(&self.tasks).filter(is_it).map(|(slot, _)| slot).collect()
     }
-}
-
-/// Adds `len` bytes of segments, from byte `skip` on, to a part.
-fn gather(part: &mut Bio, segments: Segments<'_>, mut skip: u64, mut len: u64) -> Result<(), Fault> {
-    for segment in segments {
-        let past = skip.min(u64::from(segment.len()));
-        skip -= past;
-        let piece = segment.slice(past as u32, u32::try_from(len).unwrap_or(u32::MAX));
-        if !piece.is_empty() {
-            part.extend(piece)?;
-            len -= u64::from(piece.len());
-        }
-        if len == 0 {
-            return Ok(());
-        }
-    }
-    Err(Fault::new(Kind::BadSegments, Stage::Layer))
 }
 
 /// What a layer does I/O with. Cheap to clone.

@@ -48,6 +48,8 @@ pub struct Engine<L> {
     is_behind: bool,
     /// Anything was done in this turn.
     progress: bool,
+    /// And an I/O has succeeded that a bio, or a task that a thread waits for, needed.
+    advanced: bool,
     came: Vec<Bio>,
     /// What the layer's panic said, after one.
     panic: Arc<OnceLock<String>>,
@@ -63,7 +65,7 @@ impl<L: Layer> Engine<L> {
     ) -> Engine<L> {
         let devices = lanes.into_iter().map(|lane| Device { lane, out: 0 }).collect();
         let (futures, boxes, lanes, came) = (Vec::new(), Vec::new(), Lanes::default(), Vec::new());
-        let (own_tasks, bios, is_behind, progress) = (0, 0, false, false);
+        let (own_tasks, bios, is_behind, progress, advanced) = (0, 0, false, false, false);
         Engine {
             devices,
             layer,
@@ -75,6 +77,7 @@ impl<L: Layer> Engine<L> {
             bios,
             is_behind,
             progress,
+            advanced,
             came,
             panic,
         }
@@ -126,12 +129,22 @@ impl<L: Layer> Engine<L> {
 
     /// Starts a task of the layer itself, unless the layer has panicked.
     pub(super) fn spawn(&mut self, future: BoxFuture) {
+        self.spawn_as(true, future);
+    }
+
+    /// The same for a task that a thread waits for.
+    pub(super) fn spawn_awaited(&mut self, future: BoxFuture) {
+        self.spawn_as(false, future);
+    }
+
+    fn spawn_as(&mut self, is_background: bool, future: BoxFuture) {
         if self.is_broken() {
             return;
         }
         let mut core = self.below.core();
         let slot = core.enter(NO_LANE, 0, None);
-        core.tasks[slot as usize].is_own = true;
+        let task = &mut core.tasks[slot as usize];
+        (task.is_own, task.is_background) = (true, is_background);
         drop(core);
         self.own_tasks += 1;
         self.begin(slot, future);
@@ -211,6 +224,7 @@ impl<L: Layer> Engine<L> {
     fn came_back(&mut self, bio: Bio) {
         let mut core = self.below.core();
         let over = core.came_back(bio);
+        self.advanced |= std::mem::take(&mut core.advanced);
         let status = over.and_then(|slot| core.tasks[slot as usize].ended.take());
         drop(core);
         over.into_iter().for_each(|slot| self.finish(slot, status.unwrap_or(Ok(()))));
@@ -400,7 +414,7 @@ impl<L: Layer> Turns for Engine<L> {
     }
 
     fn enter(&mut self) {
-        self.progress = false;
+        (self.progress, self.advanced) = (false, false);
     }
 
     fn leave(&mut self, _now: Time) {
@@ -415,6 +429,10 @@ impl<L: Layer> Turns for Engine<L> {
 
     fn has_progress(&self) -> bool {
         self.progress
+    }
+
+    fn has_advanced(&self) -> bool {
+        self.advanced
     }
 
     fn unplug(&mut self, now: Time) {

@@ -73,7 +73,7 @@ impl<L: Layer> Frame<L> {
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors
-    /// That of the function; [`Kind::Stuck`] if nothing completes for 10 minutes; [`Kind::Broken`] after a panic of the
+    /// That of the function; [`Kind::Stuck`] if none of its I/O succeeds for 10 minutes; [`Kind::Broken`] after a panic of the
     /// layer.
     pub fn block_on(&self, task: impl Future<Output = Status> + Send + 'static) -> Status {
         self.run_to_end(OPENING_PATIENCE, task)
@@ -83,7 +83,7 @@ impl<L: Layer> Frame<L> {
         let result = Arc::new(Mutex::new(None));
         let place = Arc::clone(&result);
         let mut engine = self.engine()?;
-        engine.spawn(Box::pin(async move {
+        engine.spawn_awaited(Box::pin(async move {
             let status = task.await;
             *lock(&place) = Some(status);
             status

@@ -14,7 +14,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long a lane or a layer that is dropped waits for devices that complete nothing.
+/// How long a lane or a layer that is dropped waits for devices that carry out nothing of what it waits for. Only an I/O that
+/// succeeds, and that a bio or a task which a thread waits for needed, makes it wait for as long again
+/// ([`Turns::has_advanced`]). Timers, failures, and I/O that the layer does for itself do not, because these may go on for
+/// ever: a path that has failed is checked again and again.
 pub const PATIENCE: Span = Span::from_secs(30);
 
 /// The state of a layer that its lanes share, behind one lock: its own lanes below, and what bios wait for. Whichever
@@ -54,6 +57,11 @@ pub trait Turns: Send {
 
     /// Whether anything was done in this turn.
     fn has_progress(&self) -> bool;
+
+    /// Whether that is a reason to wait longer for devices; see [`PATIENCE`].
+    fn has_advanced(&self) -> bool {
+        self.has_progress()
+    }
 
     /// A thread waits: the own lanes hold nothing back.
     fn unplug(&mut self, now: Time);
@@ -220,8 +228,8 @@ pub trait Host: Send + Sync + 'static {
         self.publish(now, engine);
     }
 
-    /// Runs the layer on this thread, with the lock held, until `step` returns `true`. Returns `false` if nothing
-    /// happened for `patience` before.
+    /// Runs the layer on this thread, with the lock held, until `step` returns `true`. Returns `false` if it
+    /// [did not advance](Turns::has_advanced) for `patience` before.
     fn run_until(
         &self,
         engine: &mut Self::Engine,
@@ -237,16 +245,19 @@ pub trait Host: Send + Sync + 'static {
             }
             engine.unplug(now);
             engine.run(now);
-            if engine.has_progress() {
-                // What was waited for may have come in this turn, and nothing else may follow that would end a sleep.
+            if engine.has_advanced() {
                 since = now;
+            }
+            let waited = now.since(since);
+            // What was waited for may have come in this turn, and nothing else may follow that would end a sleep.
+            if waited >= patience {
+                return engine.has_progress() && step(engine, now);
+            }
+            if engine.has_progress() {
                 continue;
             }
-            if now.since(since) >= patience {
-                return false;
-            }
             drop(engine.lanes().take_rings());
-            engine.wait(now, Some(patience));
+            engine.wait(now, Some(Span(patience.0 - waited.0)));
         }
     }
 }
