@@ -159,6 +159,11 @@ impl Cow {
             [(_, device, place, _)] => task.pass(device, place).await?,
             _ => self.do_runs(task, &runs, 0).await?,
         }
+        if task.changes() && task.is_durable() {
+            // A commit of the merge that failed may have cleared the entries of what was written here. This one does no I/O
+            // if none has failed.
+            self.table().commit().await?;
+        }
         // What was read from the origin may be new if nothing was kept any more.
         if self.state().is_good() { Ok(()) } else { Err(failed(Kind::Io)) }
     }

@@ -8,6 +8,7 @@ mod host_lane;
 mod md_superblock;
 mod partition;
 mod snapshot;
+mod snapshot_merge;
 mod status;
 mod table;
 mod tables;
