@@ -42,7 +42,10 @@ impl Shared {
             }
         }
         let ranges = self.doubts.ranges_of(&stalled);
-        let waits = |bio: &Bio| ranges.iter().any(|&(pos, end)| pos < bio.end() && bio.pos() < end);
+        let waits = |bio: &Bio| {
+            let (pos, end) = bio.reach();
+            ranges.iter().any(|range| range.0 < end && pos < range.1)
+        };
         if !stalled.is_empty() && control.queue().fail_held(now, &waits) {
             *lock(&self.stall) = format!(
                 "a write by {} timed out, and only polling shows whether it has ended; poll or close it",

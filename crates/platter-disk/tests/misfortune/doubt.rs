@@ -1,7 +1,8 @@
 //! Ranges in doubt on all lanes of a device.
 
-use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, meanwhile, read, write};
+use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, command, flush, meanwhile, numbered, read, write};
 use platter_block::bio::Flags;
+use platter_block::command::Reach;
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
 use platter_block::statistics::Gauges;
@@ -61,6 +62,42 @@ fn a_lane_that_is_not_run_does_not_hold_up_what_overlaps_its_late_write_for_ever
     disk.finish_all();
     two.poll();
     assert_eq!((two.kind(5), disk.byte(0)), (None, 5));
+}
+
+/// A command fails as a read of what it reaches would. Its data has a length, but no place on the disk.
+#[test]
+fn a_command_waits_for_a_lane_that_is_not_run_only_if_it_reaches_the_late_write() {
+    let (disk, device, one, mut two) = in_doubt_for_long(false);
+    // Of a lane that is run.
+    let mut three = Lane::open(&device);
+    let mut late = write(65536, 1, 1, Flags::NONE);
+    late.set_deadline(Some(disk.now() + SECOND));
+    three.send(late);
+    disk.pass(SECOND);
+    three.poll();
+    assert_eq!(three.kind(1), Some(Kind::TimedOut));
+    let reads = |pos, len| command(Reach::Reads { pos, len: 4096 }, false, len, 0);
+    two.send(numbered(reads(0, 0), 2, Flags::NONE));
+    two.send(numbered(reads(65536, 4096), 3, Flags::NONE));
+    disk.pass(Span::from_secs(20));
+    three.poll();
+    two.poll();
+    assert!(!two.is_done(2) && !two.is_done(3));
+    for _ in 0..30 {
+        disk.pass(SECOND);
+        three.poll();
+        two.poll();
+    }
+    assert!(two.is_done(2), "it waits for ever");
+    assert_eq!(two.kind(2), Some(Kind::LaneStalled));
+    assert!(!two.is_done(3), "it reaches only what a lane that is run has in doubt");
+    for _ in 0..2 {
+        disk.finish(65536);
+        three.poll();
+        two.poll();
+    }
+    assert_eq!(two.kind(3), None);
+    drop(one);
 }
 
 /// A disk may take longer than that if the lane is run, or if what it returns can be seen without the lane.
