@@ -6,11 +6,25 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 
-/// Kinds of failure. The numbers are not stable; the names are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum Kind {
+/// The kinds, and the list of all of them: `Counters::errors` has an entry for each.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// Kinds of failure. The numbers are not stable; the names are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// All kinds, in the order of their numbers.
+            pub const ALL: [Kind; [$(Kind::$kind),*].len()] = [$(Kind::$kind),*];
+        }
+    };
+}
+
+kinds! {
     /// Offset, length or memory does not have the device's alignment.
     Misaligned,
     /// The range reaches past the end of the device.
@@ -56,35 +70,6 @@ pub enum Kind {
     /// A panic has left a layer in an unknown state; it carries out nothing any more.
     Broken,
 }
-
-impl Kind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Kind; 20] = [
-        Kind::Misaligned,
-        Kind::OutOfRange,
-        Kind::ZeroLength,
-        Kind::BadSegments,
-        Kind::ReadOnly,
-        Kind::Unsupported,
-        Kind::Io,
-        Kind::NoSpace,
-        Kind::Gone,
-        Kind::Short,
-        Kind::TimedOut,
-        Kind::Cancelled,
-        Kind::WouldBlock,
-        Kind::FlushFailed,
-        Kind::NoMemory,
-        Kind::Contract,
-        Kind::Corrupt,
-        Kind::InDoubt,
-        Kind::Stuck,
-        Kind::LaneStalled,
-    ];
-}
-
-// `Counters::errors` has an entry for each kind: the last kind must have the last number.
-const _: () = assert!(Kind::LaneStalled as usize + 1 == Kind::ALL.len());
 
 /// The part of the stack that noticed a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -88,3 +88,28 @@ impl Statistics {
         self.latency[op as usize].iter().sum()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bio::Bio;
+    use crate::fault::{Fault, Stage};
+
+    #[test]
+    fn every_kind_of_failure_is_counted() {
+        let none = Statistics::default();
+        for (number, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, number, "{kind:?}");
+            assert!(Op::ALL.into_iter().all(|op| none.failed(op, kind) == 0), "{kind:?}");
+        }
+        // The last kind, by name: a list of all that lacked it would pass the loop.
+        assert_eq!(none.failed(Op::Read, Kind::Broken), 0);
+        let counters = Counters::default();
+        let mut bio = Bio::flush();
+        bio.fail(Fault::new(Kind::Broken, Stage::Layer));
+        counters.completed(&bio);
+        let mut one = Statistics::default();
+        one.add(&counters);
+        assert!(one.errors().eq([(Op::Flush, Kind::Broken, 1)]), "{one:?}");
+    }
+}
