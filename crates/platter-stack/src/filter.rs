@@ -134,6 +134,8 @@ pub trait Filter: Clone + Send + Sync + 'static {
 
     /// A bio that was admitted is returned to its submitter. Returns whether another lane may be waiting for this;
     /// all lanes are then woken.
+    ///
+    /// A lane that is dropped drops its filter, with the bios that it has admitted, and wakes all lanes after that.
     fn release(&mut self) -> bool {
         false
     }

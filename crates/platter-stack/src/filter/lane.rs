@@ -80,8 +80,9 @@ struct Slot {
 pub(super) struct FilterLane<F> {
     // Dropped first: this waits for the I/O that the driver has.
     below: Box<dyn Lane>,
-    door: Door,
+    // Dropped before the door, which wakes the other lanes: what the filter gives back, such as depth, is there when they look.
     filter: F,
+    door: Door,
     /// [`Filter::keeps_places`]: bios do not go through the door.
     keeps_places: bool,
     dues: Arc<Dues>,

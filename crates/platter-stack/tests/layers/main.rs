@@ -4,6 +4,7 @@ mod deadlines;
 mod events;
 mod extents;
 mod filter;
+mod filter_end;
 mod host_lane;
 mod md_superblock;
 mod partition;
