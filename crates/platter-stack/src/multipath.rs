@@ -390,6 +390,7 @@ impl Multipath {
             state.paths.get(path).dirty |= task.changes();
             drop(state);
             let Err(fault) = status else { return Ok(()) };
+            let fault = self.told_of_end(task, path, fault);
             last = fault;
             if self.forgives(path, fault, &mut forgiven) {
                 task.forget_failure();
@@ -412,6 +413,17 @@ impl Multipath {
             task.forget_failure();
         }
         Err(task.fail_as(after(earlier, last)))
+    }
+
+    /// The fault of I/O that a path has carried out beyond the end of a disk that has shrunk meanwhile, as the queue of the path
+    /// refuses such I/O from then on. Any other fault stays as it is.
+    fn told_of_end(&self, task: &Task, path: usize, fault: Fault) -> Fault {
+        let has_range = task.op() != Op::Command;
+        let is_past = || self.devices[path].geometry().size < task.pos() + task.len();
+        match fault.kind {
+            Kind::Gone if has_range && is_past() => Fault { stage: Stage::Queue, ..fault },
+            _ => fault,
+        }
     }
 
     /// Whether a flush is refused only because the path failed during an earlier one. The queue of the path keeps that in

@@ -7,7 +7,7 @@ use crate::reader::Reader;
 use platter_block::backend::{Backend, Ground, LaneUse};
 use platter_block::bio::{Bio, Flags};
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
-use platter_block::fault::Fault;
+use platter_block::fault::{Fault, Kind, Stage};
 use std::fmt;
 use std::sync::Arc;
 
@@ -192,14 +192,19 @@ fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
 
 /// Whether a failure is one of the path, not of the disk.
 pub(super) fn is_of_path(fault: Fault) -> bool {
-    use platter_block::fault::Kind;
-    matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken)
-        || fault.is_of_transport()
+    let is_kind =
+        matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken);
+    (is_kind && !is_past_the_end(fault)) || fault.is_of_transport()
+}
+
+/// Whether a queue has refused I/O to a range that its disk had and has lost. Nothing else in a queue fails so; what the
+/// system or a target reports as gone has another stage.
+pub(super) fn is_past_the_end(fault: Fault) -> bool {
+    fault.kind == Kind::Gone && fault.stage == Stage::Queue
 }
 
 /// Whether a queue refuses a flush because an earlier one did not reach the disk.
 pub(super) fn was_not_delivered(fault: Fault) -> bool {
-    use platter_block::fault::Kind;
     let first = Fault::from_errno(i32::from(fault.errno));
     fault.kind == Kind::FlushFailed && (first.kind == Kind::Gone || first.is_of_transport())
 }

@@ -1,15 +1,10 @@
 //! A write that a path may still carry out is not overtaken through another path.
 
-use crate::{item, rig};
+use crate::{item, limit, rig};
 use platter_block::fault::Kind;
 use platter_block::status::Value;
 use platter_block::time::Span;
-use platter_disk::sync_io::IoOptions;
 use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
-
-fn limit(seconds: u64) -> IoOptions {
-    IoOptions::default().with_timeout(Some(Span::from_secs(seconds)))
-}
 
 #[test]
 fn nothing_overtakes_a_write_in_doubt() {

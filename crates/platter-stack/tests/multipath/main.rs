@@ -5,12 +5,14 @@ mod closing;
 mod doubt;
 mod failover;
 mod proof;
+mod shrink;
 
 use platter_block::backend::Backend;
 use platter_block::status::Value;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_disk::sync_io::IoOptions;
 use platter_scsi::disk::{AccessState, FaultPlan, Options, ScsiDisk, ScsiTarget, TargetPort};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
@@ -39,10 +41,15 @@ fn rig_at(named: &[(&str, i64)], access: [AccessState; 2]) -> Rig {
     rig_of(named, [at(0), at(1)])
 }
 
+/// A simulated disk with a volatile cache.
+fn disk(world: &Arc<World>) -> SimDisk {
+    let model = Ideal { size: SIZE, latency: Span::from_micros(100), depth: 32, write_cache: true };
+    SimDisk::new(world, model.into(), Some(Medium::new()))
+}
+
 fn rig_of(named: &[(&str, i64)], options: [Options; 2]) -> Rig {
     let world = World::new(5);
-    let model = Ideal { size: SIZE, latency: Span::from_micros(100), depth: 32, write_cache: true };
-    let sim = SimDisk::new(&world, model.into(), Some(Medium::new()));
+    let sim = disk(&world);
     let below: Arc<dyn Backend> =
         Arc::new(DiskBackend::new(sim.attach("sim"), DiskSettings::default(), None).unwrap());
     let target = ScsiTarget::new(below);
@@ -53,6 +60,11 @@ fn rig_of(named: &[(&str, i64)], options: [Options; 2]) -> Rig {
     let paths: Vec<Arc<dyn Backend>> = ports.iter().map(path).collect();
     let made = platter_stack::by_name("multipath").unwrap().make(named, paths.clone()).unwrap();
     Rig { world, sim, ports, paths, device: Device::new(made) }
+}
+
+/// I/O that fails after so many seconds.
+fn limit(seconds: u64) -> IoOptions {
+    IoOptions::default().with_timeout(Some(Span::from_secs(seconds)))
 }
 
 fn away() -> FaultPlan {
