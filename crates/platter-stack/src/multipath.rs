@@ -7,7 +7,7 @@
 use crate::distributed::name_of;
 use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
 use crate::{LayerError, LayerType, members};
-use identity::{Identity, is_of_path, was_not_delivered};
+use identity::{Identity, has_answered, is_of_path, was_not_delivered};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -241,8 +241,7 @@ impl Multipath {
             let interval = self.state().settings.check_interval;
             self.below.sleep_until(self.below.now() + interval).await;
             let read = self.below.read(path, 0, Buffer::new(block)).await;
-            // A bad block is no matter of the path.
-            if read.err().is_none_or(|fault| !is_of_path(fault)) {
+            if has_answered(read.err()) {
                 break;
             }
         }

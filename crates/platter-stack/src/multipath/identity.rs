@@ -203,6 +203,13 @@ pub(super) fn is_past_the_end(fault: Fault) -> bool {
     fault.kind == Kind::Gone && fault.stage == Stage::Queue
 }
 
+/// Whether a read that ended so shows that a path works: the disk has answered, be it with an error of its own. What a queue or a
+/// layer says in its place shows nothing.
+pub(super) fn has_answered(fault: Option<Fault>) -> bool {
+    let is_of_disk = |kind| matches!(kind, Kind::Io | Kind::Corrupt | Kind::Short);
+    fault.is_none_or(|fault| is_of_disk(fault.kind) && !fault.is_of_transport())
+}
+
 /// Whether a queue refuses a flush because an earlier one did not reach the disk.
 pub(super) fn was_not_delivered(fault: Fault) -> bool {
     let first = Fault::from_errno(i32::from(fault.errno));

@@ -1,17 +1,26 @@
 //! A write that a path may still carry out is not overtaken through another path.
 
-use crate::{item, limit, rig};
+use crate::{item, limit, rig, rig_with, text};
 use platter_block::fault::Kind;
+use platter_block::queue::Settings;
 use platter_block::status::Value;
 use platter_block::time::Span;
+use platter_disk::disk_backend::DiskSettings;
+use platter_scsi::disk::Options;
+use platter_sim::SimDisk;
 use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
+
+/// The next command hangs for so many seconds, and takes effect at the end.
+fn hang(sim: &SimDisk, seconds: u64) {
+    sim.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
+    sim.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(seconds), Lands::Late) });
+}
 
 #[test]
 fn nothing_overtakes_a_write_in_doubt() {
     let rig = rig(&[("check_interval", 1000)]);
     rig.device.write_at(&[1; 4096], 0).unwrap();
-    rig.sim.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
-    rig.sim.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(20), Lands::Late) });
+    hang(&rig.sim, 20);
     let began = rig.world.clock().now();
     let error = rig.device.write_at_with(&[2; 4096], 0, limit(1)).unwrap_err();
     assert_eq!(error.fault.kind, Kind::TimedOut);
@@ -32,4 +41,36 @@ fn nothing_overtakes_a_write_in_doubt() {
     });
     assert_eq!(item(&rig.device, "in doubt"), Value::Number(0));
     rig.device.flush().unwrap();
+}
+
+/// The queue of a path that hangs answers for the disk where a range is in doubt. That is no sign that the path works.
+#[test]
+fn a_path_that_hangs_is_used_again_only_when_the_disk_answers() {
+    let patient = || Options::default().with_command_timeout(Span::from_secs(600));
+    let queue = Settings { timeout: Some(Span::from_secs(1)), ..Settings::default() };
+    let settings = DiskSettings::default().with_queue(queue);
+    let rig = rig_with(&[("check_interval", 1000)], [patient(), patient()], &settings);
+    let clock = rig.world.clock();
+    let pass = || clock.advance_to(clock.now() + Span::from_millis(500));
+    hang(&rig.sim, 60);
+    let end = clock.now() + Span::from_secs(60);
+    // What the path is checked by is in the range in doubt.
+    assert_eq!(rig.device.write_at(&[2; 4096], 0).unwrap_err().fault.kind, Kind::TimedOut);
+    let mut data = [0; 4096];
+    loop {
+        pass();
+        rig.device.read_at(&mut data, 8192).unwrap();
+        let told = text(&rig.device, "path a");
+        if clock.now() >= end {
+            break;
+        }
+        assert!(told.starts_with("down (timed out)"), "{:?}: {told}", clock.now());
+    }
+    rig.device.write_at(&[4; 4096], 0).unwrap();
+    for _ in 0..10 {
+        pass();
+        rig.device.read_at(&mut data, 0).unwrap();
+        assert_eq!(data, [4; 4096]);
+    }
+    assert_eq!(item(&rig.device, "paths up"), Value::Number(2));
 }

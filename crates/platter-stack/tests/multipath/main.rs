@@ -48,6 +48,11 @@ fn disk(world: &Arc<World>) -> SimDisk {
 }
 
 fn rig_of(named: &[(&str, i64)], options: [Options; 2]) -> Rig {
+    rig_with(named, options, &DiskSettings::default())
+}
+
+/// The same, with these settings of the paths.
+fn rig_with(named: &[(&str, i64)], options: [Options; 2], settings: &DiskSettings) -> Rig {
     let world = World::new(5);
     let sim = disk(&world);
     let below: Arc<dyn Backend> =
@@ -55,7 +60,7 @@ fn rig_of(named: &[(&str, i64)], options: [Options; 2]) -> Rig {
     let target = ScsiTarget::new(below);
     let ports: Vec<ScsiDisk> = options.into_iter().map(|options| target.port(options).unwrap()).collect();
     let path = |port: &ScsiDisk| -> Arc<dyn Backend> {
-        Arc::new(DiskBackend::new(port.clone(), DiskSettings::default(), None).unwrap())
+        Arc::new(DiskBackend::new(port.clone(), settings.clone(), None).unwrap())
     };
     let paths: Vec<Arc<dyn Backend>> = ports.iter().map(path).collect();
     let made = platter_stack::by_name("multipath").unwrap().make(named, paths.clone()).unwrap();
