@@ -7,7 +7,7 @@
 use crate::distributed::name_of;
 use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
 use crate::{LayerError, LayerType, members};
-use identity::{Identity, has_answered, is_of_path, was_not_delivered};
+use identity::{Identity, has_answered, has_reached_disk, is_of_path, is_past_the_end, was_not_delivered};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -334,16 +334,24 @@ impl Multipath {
         let block = u64::from(self.geometry.limits.logical_block);
         // What may have changed anything overlaps any block.
         let end = if end == u64::MAX { from + block } else { end };
-        let (from, end) = (from / block * block, end.next_multiple_of(block).min(self.geometry.size));
+        let (from, mut end) = (from / block * block, end.next_multiple_of(block).min(self.geometry.size));
         let mut at = from;
         while at < end {
             let len = (end - at).min(PIECE);
-            match self.below.read(path, at, Buffer::new(len as usize)).await {
-                Ok(_) => {}
-                Err(fault) if matches!(fault.kind, Kind::Io | Kind::Corrupt | Kind::Short) => {}
-                Err(_) => return false,
+            let fault = self.below.read(path, at, Buffer::new(len as usize)).await.err();
+            if has_reached_disk(fault) {
+                at += len;
+                continue;
             }
-            at += len;
+            let size = self.devices[path].geometry().size / block * block;
+            if !fault.is_some_and(is_past_the_end) || at + len <= size {
+                return false;
+            }
+            // The disk has shrunk: only what it still has can be read.
+            if size <= from {
+                return self.devices[path].statistics().gauges.in_doubt == 0;
+            }
+            end = size;
         }
         true
     }

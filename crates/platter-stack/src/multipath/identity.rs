@@ -210,6 +210,15 @@ pub(super) fn has_answered(fault: Option<Fault>) -> bool {
     fault.is_none_or(|fault| is_of_disk(fault.kind) && !fault.is_of_transport())
 }
 
+/// Whether a read that ended so has reached the disk of a path, so that the queue of the path holds nothing of the range back any
+/// more. That is so of one that the driver has failed because the disk is gone, but not if the queue could not open a driver.
+pub(super) fn has_reached_disk(fault: Option<Fault>) -> bool {
+    fault.is_none_or(|fault| {
+        let is_gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
+        is_gone || matches!(fault.kind, Kind::Io | Kind::Corrupt | Kind::Short)
+    })
+}
+
 /// Whether a queue refuses a flush because an earlier one did not reach the disk.
 pub(super) fn was_not_delivered(fault: Fault) -> bool {
     let first = Fault::from_errno(i32::from(fault.errno));

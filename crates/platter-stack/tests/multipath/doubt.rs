@@ -1,20 +1,12 @@
 //! A write that a path may still carry out is not overtaken through another path.
 
-use crate::{item, limit, rig, rig_with, text};
+use crate::{away, hang, item, limit, rig, rig_with, text};
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
 use platter_block::status::Value;
 use platter_block::time::Span;
 use platter_disk::disk_backend::DiskSettings;
 use platter_scsi::disk::Options;
-use platter_sim::SimDisk;
-use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
-
-/// The next command hangs for so many seconds, and takes effect at the end.
-fn hang(sim: &SimDisk, seconds: u64) {
-    sim.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
-    sim.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(seconds), Lands::Late) });
-}
 
 #[test]
 fn nothing_overtakes_a_write_in_doubt() {
@@ -41,6 +33,30 @@ fn nothing_overtakes_a_write_in_doubt() {
     });
     assert_eq!(item(&rig.device, "in doubt"), Value::Number(0));
     rig.device.flush().unwrap();
+}
+
+/// The path is gone for ever when the disk has ended the write. Its queue has the write back, and nothing is left in doubt.
+#[test]
+fn a_doubt_ends_also_through_a_path_that_is_gone() {
+    let rig = rig(&[("check_interval", 1000)]);
+    rig.device.write_at(&[1; 4096], 0).unwrap();
+    hang(&rig.sim, 20);
+    let began = rig.world.clock().now();
+    let error = rig.device.write_at_with(&[2; 4096], 0, limit(1)).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::TimedOut);
+    let [a, b] = ["path a", "path b"].map(|path| text(&rig.device, path));
+    assert!(a.contains(" 1 done") && b.contains(" 0 done"), "the second path has the write: {a}; {b}");
+    rig.ports[1].set_faults(away());
+    assert_eq!(rig.device.flush().unwrap_err().fault.kind, Kind::InDoubt);
+    rig.device.write_at_with(&[4; 4096], 0, limit(30)).unwrap();
+    let took = rig.world.clock().now().since(began);
+    assert!(took >= Span::from_secs(20) && took < Span::from_secs(22), "{took:?}");
+    assert_eq!(item(&rig.device, "in doubt"), Value::Number(0));
+    rig.device.flush().unwrap();
+    let mut data = [0; 4096];
+    rig.device.read_at(&mut data, 0).unwrap();
+    assert_eq!(data, [4; 4096]);
+    assert!(text(&rig.device, "path b").starts_with("down (the device is gone)"));
 }
 
 /// The queue of a path that hangs answers for the disk where a range is in doubt. That is no sign that the path works.

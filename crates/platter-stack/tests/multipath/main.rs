@@ -14,6 +14,7 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
 use platter_scsi::disk::{AccessState, FaultPlan, Options, ScsiDisk, ScsiTarget, TargetPort};
+use platter_sim::fault::{Blow, FaultPlan as SimFaults, Lands, Strike};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -70,6 +71,12 @@ fn rig_with(named: &[(&str, i64)], options: [Options; 2], settings: &DiskSetting
 /// I/O that fails after so many seconds.
 fn limit(seconds: u64) -> IoOptions {
     IoOptions::default().with_timeout(Some(Span::from_secs(seconds)))
+}
+
+/// The next command of the disk hangs for so many seconds, and takes effect at the end.
+fn hang(sim: &SimDisk, seconds: u64) {
+    sim.set_faults(Some(SimFaults { abort_chance: 0, ..SimFaults::default() }));
+    sim.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(seconds), Lands::Late) });
 }
 
 fn away() -> FaultPlan {
