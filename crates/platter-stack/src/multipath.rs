@@ -5,9 +5,10 @@
 //! path before that.
 
 use crate::distributed::name_of;
-use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Stateful, Task};
+use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Permits, Stateful, Task};
 use crate::{LayerError, LayerType, members};
-use identity::{Identity, has_answered, has_reached_disk, is_of_path, is_past_the_end, was_not_delivered};
+use flushes::Flushes;
+use identity::{Identity, has_answered, has_reached_disk, is_of_path, is_past_the_end};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -21,6 +22,7 @@ use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 mod access;
+mod flushes;
 mod identity;
 mod paths;
 mod report;
@@ -105,6 +107,7 @@ struct State {
     outages: u64,
     /// When the target was asked last how its ports reach the unit.
     asked: Time,
+    flushes: Flushes,
 }
 
 struct Multipath {
@@ -114,6 +117,8 @@ struct Multipath {
     turned: Arc<Event>,
     /// A range is in doubt no longer.
     settled: Arc<Event>,
+    /// One flush at a time.
+    turn: Arc<Permits>,
     notices: Notices,
     commands: CommandSets,
     /// Whether the target tells how its ports reach the unit.
@@ -166,11 +171,13 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         given_up: false,
         outages: 0,
         asked: paths[0].now(),
+        flushes: Flushes::default(),
     };
     let layer = Arc::new(Multipath {
         state: Mutex::new(state),
         turned: Event::new(&below),
         settled: Event::new(&below),
+        turn: Permits::new(&below, 1),
         notices: Notices::default(),
         below: below.clone(),
         commands,
@@ -433,20 +440,6 @@ impl Multipath {
         }
     }
 
-    /// Whether a flush is refused only because the path failed during an earlier one. The queue of the path keeps that in
-    /// mind as if the disk had failed to flush; but the disk still has what was written, and the next flush covers it.
-    fn forgives(&self, path: usize, fault: Fault, times: &mut u32) -> bool {
-        // Each time a path has failed in between.
-        const MOST: u32 = 16;
-        // A failure without an errno may be one of the disk, which the program has to hear of.
-        if !was_not_delivered(fault) || *times >= MOST || defect::is_on(Defect::MultipathFlushStaysFailed) {
-            return false;
-        }
-        *times += 1;
-        self.devices[path].acknowledge_flush_failure();
-        true
-    }
-
     /// The deadline of a bio has passed while a path had it. One may have been too short; several in a row are of the path.
     fn is_out_of_patience(&self, path: usize) -> bool {
         const STRIKES: u32 = 3;
@@ -470,44 +463,6 @@ impl Multipath {
             Op::Command => fault.kind == Kind::Stuck,
             _ => is_of_path(fault) || matches!(fault.kind, Kind::Io | Kind::Short),
         }
-    }
-
-    /// Flushes the disk through a path; through another one if that fails.
-    async fn flush_through(self: &Arc<Self>, wanted: usize) -> Status {
-        let (mut path, mut forgiven) = (wanted, 0);
-        loop {
-            let status = self.below.flush(path).await;
-            match status {
-                Err(fault) if self.forgives(path, fault, &mut forgiven) => {
-                    if self.state().paths.get(path).is_up {
-                        continue;
-                    }
-                }
-                Err(fault) if is_of_path(fault) => self.leave(path, fault),
-                Ok(()) if path != wanted => {
-                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
-                    self.devices[wanted].acknowledge_flush_failure();
-                    return Ok(());
-                }
-                status => return status,
-            }
-            path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
-            self.state().paths.give_back(path, 0, None);
-        }
-    }
-
-    /// The paths that carried writes since the last flush, or any one; of those that have failed, another one in their place.
-    async fn flush_paths(&self) -> Option<Vec<usize>> {
-        let any = self.path(0, &[]).await?;
-        let mut state = self.state();
-        state.paths.give_back(any, 0, None);
-        let paths = 0..state.paths.all().len();
-        let carried = |path: &usize| {
-            let path = &state.paths.all()[*path];
-            path.dirty && path.is_up
-        };
-        let wanted: Vec<usize> = paths.filter(carried).collect();
-        Some(if wanted.is_empty() { vec![any] } else { wanted })
     }
 }
 
@@ -534,27 +489,12 @@ impl Layer for Multipath {
         self.send(&task).await
     }
 
-    async fn flush(self: Arc<Self>, below: Below, _port: usize) -> Status {
-        if !self.state().doubts.is_empty() {
-            return Err(Fault::new(Kind::InDoubt, Stage::Layer));
-        }
-        let wanted = self.flush_paths().await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
-        let dirty: Vec<bool> = self.state().paths.all().iter().map(|path| path.dirty).collect();
-        // What is written from here on belongs to the next flush.
-        (0..dirty.len()).for_each(|path| self.state().paths.get(path).dirty = false);
-        let mut result = Ok(());
-        for path in wanted {
-            result = result.and(self.flush_through(path).await);
-        }
-        drop(below);
-        if defect::is_on(Defect::MultipathFlushForgotten) {
-            return Ok(());
-        }
-        if result.is_err() {
-            let mut state = self.state();
-            (0..dirty.len()).filter(|path| dirty[*path]).for_each(|path| state.paths.get(path).dirty = true);
-        }
-        result
+    async fn flush(self: Arc<Self>, _below: Below, _port: usize) -> Status {
+        self.flush_in_turn().await
+    }
+
+    fn acknowledge_flush_failure(&self) {
+        self.state().flushes.acknowledge();
     }
 
     fn locate(&self, _port: usize, pos: u64) -> Option<(usize, u64, u64)> {

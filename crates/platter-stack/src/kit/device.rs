@@ -86,6 +86,12 @@ impl<L: Layer> Backend for Stateful<L> {
         self.frame.devices.clone()
     }
 
+    fn acknowledge_flush_failure(&self) {
+        self.frame.devices.iter().for_each(|device| device.acknowledge_flush_failure());
+        // Last: a flush that a device still refuses meanwhile must not have the layer keep that in mind again.
+        self.frame.layer.acknowledge_flush_failure();
+    }
+
     fn watch(&self, watcher: Weak<dyn Watcher>) {
         if let Some(notices) = self.frame.layer.notices() {
             notices.watch(Weak::clone(&watcher));

@@ -42,6 +42,9 @@ pub trait Layer: Send + Sync + 'static {
     /// hard barrier, and when the layer is dropped.
     fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
 
+    /// The program accepts that what was written before a failed flush may be lost. The devices below know it already.
+    fn acknowledge_flush_failure(&self) {}
+
     /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;
 

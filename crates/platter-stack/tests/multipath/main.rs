@@ -4,6 +4,7 @@ mod access;
 mod closing;
 mod doubt;
 mod failover;
+mod flushes;
 mod proof;
 mod shrink;
 
