@@ -267,9 +267,8 @@ impl Frames {
 
     /// Stops all reads without the lock: the engine is broken.
     pub(super) fn shut(&self) {
-        for frame in &*self.frames {
-            frame.close();
-        }
+        // Frames that are not ready are not written to: those that were never used have no memory.
+        self.frames.iter().filter(|frame| frame.is_ready()).for_each(|frame| _ = frame.close());
     }
 }
 

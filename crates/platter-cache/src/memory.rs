@@ -4,7 +4,7 @@ use platter_block::bio::Bio;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::marker::PhantomData;
-use std::ops::{Deref, Range};
+use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 
 /// The size of a large page. Smaller mappings are in small pages.
@@ -28,14 +28,16 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps memory. `None`: the system refuses it.
+    /// Maps memory. It may be more than the machine has: the system promises none of it, unless it counts every address
+    /// (`vm.overcommit_memory=2`). `None`: the system refuses it.
     pub(super) fn new(bytes: usize) -> Option<Mapping> {
         // Large pages have addresses that are multiples of their size, which kernels before 6.7 do not choose.
         let is_large = bytes >= LARGE_PAGE;
         let mapped = if is_large { bytes.checked_add(LARGE_PAGE)? } else { bytes.max(1) };
         let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address that the system chooses.
-        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, access, MapFlags::PRIVATE) }.ok()?;
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), mapped, access, flags) }.ok()?;
         let base = NonNull::new(base.cast::<u8>())?;
         let skip = if is_large { base.as_ptr().align_offset(LARGE_PAGE) } else { 0 };
         let start = NonNull::new(base.as_ptr().wrapping_add(skip))?;
@@ -114,6 +116,8 @@ pub(super) unsafe trait Zeroed {}
 unsafe impl Zeroed for std::sync::atomic::AtomicU16 {}
 // SAFETY: integers.
 unsafe impl Zeroed for std::sync::atomic::AtomicU32 {}
+// SAFETY: integers.
+unsafe impl Zeroed for u32 {}
 
 /// A table whose entries are zero at first. It takes memory only where it was accessed, so a large one costs nothing
 /// when it is made.
@@ -140,6 +144,73 @@ impl<T: Zeroed> Deref for Table<T> {
         // SAFETY: the mapping has room for `len` entries, begins at a multiple of a page, is only accessed through
         // this slice, and was zero at first, which is a valid value of each.
         unsafe { std::slice::from_raw_parts(self.mapping.start.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Zeroed> DerefMut for Table<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; and no other slice of it is there, as `&mut` shows.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start.as_ptr().cast(), self.len) }
+    }
+}
+
+/// A list that has addresses for as many entries as it can ever have. It takes memory for those that it has or had, so a
+/// long one costs nothing when it is made, and entries never move.
+pub(super) struct Rows<T> {
+    mapping: Mapping,
+    len: usize,
+    most: usize,
+    entries: PhantomData<Box<[T]>>,
+}
+
+impl<T: Copy> Rows<T> {
+    /// An empty list with room for `most` entries. `None`: the system refuses the addresses.
+    pub(super) fn new(most: usize) -> Option<Rows<T>> {
+        const { assert!(align_of::<T>() <= SMALL_PAGE, "mappings begin at a multiple of a page") };
+        let mapping = Mapping::new(most.checked_mul(size_of::<T>())?)?;
+        Some(Rows { mapping, len: 0, most, entries: PhantomData })
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Panics
+    /// If there are as many as there is room for.
+    pub(super) fn push(&mut self, entry: T) {
+        assert!(self.len < self.most, "a list of at most {} entries was full", self.most);
+        // SAFETY: the mapping has room for `most` entries, begins at a multiple of a page and belongs to the list alone,
+        // whose slices do not reach this entry yet.
+        unsafe { self.mapping.start.as_ptr().cast::<T>().add(self.len).write(entry) };
+        self.len += 1;
+    }
+
+    /// Removes the last entry, if there is one.
+    pub(super) fn pop(&mut self) {
+        self.len = self.len.saturating_sub(1);
+    }
+
+    /// Adds copies of `entry` until there are `len`.
+    pub(super) fn grow(&mut self, len: usize, entry: T) {
+        (self.len..len).for_each(|_| self.push(entry));
+    }
+}
+
+impl<T: Copy> Deref for Rows<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping begins at a multiple of a page, the first `len` entries were written by `push`, and they are
+        // only accessed through slices of the list.
+        unsafe { std::slice::from_raw_parts(self.mapping.start.as_ptr().cast(), self.len) }
+    }
+}
+
+impl<T: Copy> DerefMut for Rows<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`; and no other slice of it is there, as `&mut` shows.
+        unsafe { std::slice::from_raw_parts_mut(self.mapping.start.as_ptr().cast(), self.len) }
     }
 }
 
@@ -258,6 +329,43 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { at(page).read() }, expected, "page {page}");
         }
+    }
+
+    #[test]
+    fn a_list_takes_memory_for_the_entries_that_it_had() {
+        let mut rows = Rows::<[u32; 3]>::new(64 << 20).unwrap();
+        assert!(rows.is_empty() && resident(&rows.mapping) == 0);
+        rows.push([1, 2, 3]);
+        rows.grow(3, [7; 3]);
+        rows[1][2] = 8;
+        assert_eq!(*rows, [[1, 2, 3], [7, 7, 8], [7; 3]]);
+        rows.pop();
+        rows.grow(1, [9; 3]);
+        assert_eq!(*rows, [[1, 2, 3], [7, 7, 8]]);
+        assert!((4096..=LARGE_PAGE).contains(&resident(&rows.mapping)));
+        let mut none = Rows::<u32>::new(0).unwrap();
+        none.pop();
+        assert!(none.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "at most 2 entries")]
+    fn a_list_has_no_more_entries_than_room() {
+        Rows::<u32>::new(2).unwrap().grow(3, 0);
+    }
+
+    /// Opening a cache with a large `max_size` must not need the memory.
+    #[test]
+    fn more_can_be_mapped_than_the_machine_has() {
+        let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap();
+        if mode.trim() == "2" {
+            // The system counts every address that is mapped.
+            return;
+        }
+        let most = 8 << 40;
+        assert!(Mapping::new(most).is_some());
+        assert!(Rows::<[u64; 2]>::new(most / 16).is_some());
+        assert!(Table::<u32>::new(most / 4).is_some());
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::ahead::Prefault;
 use super::blocks::blocks;
 use super::dirty::{Dirty, WriteBack};
 use super::frames::{Kept, Loan, NONE, Store};
+use super::memory::Rows;
 use super::order::Place;
 use super::ranges::Ranges;
 use super::replace::{Probe, Replacement};
@@ -111,8 +112,8 @@ pub(super) struct Evicted {
 /// All pages.
 pub(super) struct PageTable {
     pub(super) store: Store,
-    /// Of the frames that are or were in use, which are the first ones: it grows with use, in memory that it has.
-    infos: Vec<FrameInfo>,
+    /// Of the frames that are or were in use, which are the first ones.
+    infos: Rows<FrameInfo>,
     /// The first frame that has become free; the `older` of each is the next, the `newer` the one before.
     free: u32,
     free_count: u32,
@@ -135,7 +136,8 @@ pub(super) struct PageTable {
 }
 
 impl PageTable {
-    /// Allocates a table of at most `count` frames, which uses the first `used` at first, for a device of `size` bytes.
+    /// A table of at most `count` frames, for which it maps addresses, and of which it uses the first `used` at first, for a device
+    /// of `size` bytes.
     ///
     /// # Errors
     /// The number of bytes that could not be allocated.
@@ -146,10 +148,8 @@ impl PageTable {
         prefault: Prefault,
     ) -> Result<PageTable, usize> {
         let overhead = PageTable::overhead(count as usize);
-        // Reserved as a whole first: a later allocation that fails would abort the program.
-        Vec::<u8>::new().try_reserve_exact(overhead).map_err(|_| overhead)?;
-        let mut infos = Vec::new();
-        infos.try_reserve_exact(count as usize).map_err(|_| overhead)?;
+        let infos = Rows::new(count as usize).ok_or(overhead)?;
+        let replacement = Replacement::try_new(count).ok_or(overhead)?;
         Ok(PageTable {
             store: Store::new(count, used, prefault)?,
             infos,
@@ -160,7 +160,7 @@ impl PageTable {
             reserved: Ranges::default(),
             later: Vec::new(),
             aside: Vec::new(),
-            replacement: Replacement::new(count),
+            replacement,
             dirty: Dirty::new(rules),
             size,
             until_tick: 0,

@@ -51,7 +51,8 @@ pub enum Probe {
     Busy,
 }
 
-/// The order in which the frames of a cache are evicted. 16 bytes per frame, allocated once.
+/// The order in which the frames of a cache are evicted. It takes 16 bytes per frame, as frames come into use: 12 for those up to
+/// the last one that was in the order, and 4 by the hashes of evicted pages.
 pub struct Replacement {
     queues: Queues,
     ghosts: Ghosts,
@@ -62,8 +63,16 @@ impl Replacement {
     pub const BYTES_PER_FRAME: usize = 16;
 
     /// An empty order for frames `0..frames`.
+    ///
+    /// # Panics
+    /// If the system refuses the addresses.
     pub fn new(frames: u32) -> Self {
-        Replacement { queues: Queues::new(frames), ghosts: Ghosts::new(frames) }
+        Replacement::try_new(frames).expect("the system refuses the addresses for the order of frames")
+    }
+
+    /// An empty order for frames `0..frames`. `None`: the system refuses the addresses.
+    pub fn try_new(frames: u32) -> Option<Self> {
+        Some(Replacement { queues: Queues::new(frames)?, ghosts: Ghosts::new(frames)? })
     }
 
     /// Adds `frame`, which now holds page `page` and has a use count of 0. A frame that was in the order is

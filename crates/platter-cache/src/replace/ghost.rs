@@ -1,5 +1,7 @@
 //! Fingerprints of recently evicted pages.
 
+use crate::memory::Table;
+
 /// Entries per bucket.
 const WAYS: usize = 8;
 /// Low bits of an entry: the time step in which it was made.
@@ -25,7 +27,7 @@ fn hash(page: u64) -> u64 {
 /// sooner if many pages fall into one bucket. A page is mistaken for another one with a probability of at most
 /// [`WAYS`] / 2^20, 8 in a million, whatever the size of the table (up to 2^35 entries).
 pub(super) struct Ghosts {
-    entries: Box<[u32]>,
+    entries: Table<u32>,
     /// Number of evictions.
     gone: u64,
     /// Evictions per time step.
@@ -35,13 +37,14 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    pub(super) fn new(frames: u32) -> Self {
+    /// For as many frames. `None`: the system refuses the addresses.
+    pub(super) fn new(frames: u32) -> Option<Self> {
         let remembered = (u64::from(frames) * 9 / 10).max(1);
         let step = remembered.div_ceil(STEPS);
         let window = (remembered / step) as u32;
-        let entries = vec![0; (frames as usize).div_ceil(WAYS).max(1) * WAYS].into();
+        let entries = Table::new((frames as usize).div_ceil(WAYS).max(1) * WAYS)?;
         // Entries of time 0 have expired at the start.
-        Ghosts { entries, gone: step * u64::from(window + 1), step, window }
+        Some(Ghosts { entries, gone: step * u64::from(window + 1), step, window })
     }
 
     /// Records an evicted page; in a full bucket it replaces the oldest entry.

@@ -1,5 +1,7 @@
 //! The lists of frames. Each frame is in at most one, by links in a table of all frames.
 
+use crate::memory::Rows;
+
 /// No frame.
 const NONE: u32 = u32::MAX;
 
@@ -52,16 +54,17 @@ struct Ends {
 
 /// All lists.
 pub(super) struct Queues {
-    /// Up to the last frame that was in a list. Room for all `frames` is reserved.
-    places: Vec<Place>,
+    /// Up to the last frame that was in a list.
+    places: Rows<Place>,
     frames: u32,
     ends: [Ends; 5],
 }
 
 impl Queues {
-    pub(super) fn new(frames: u32) -> Self {
+    /// Empty lists for as many frames. `None`: the system refuses the addresses.
+    pub(super) fn new(frames: u32) -> Option<Self> {
         let ends = Ends { oldest: NONE, newest: NONE, len: 0 };
-        Queues { places: Vec::with_capacity(frames as usize), frames, ends: [ends; 5] }
+        Some(Queues { places: Rows::new(frames as usize)?, frames, ends: [ends; 5] })
     }
 
     pub(super) fn len_of(&self, list: List) -> u32 {
@@ -97,9 +100,7 @@ impl Queues {
 
     /// Adds a frame that is in no list, as the newest.
     pub(super) fn add(&mut self, frame: u32, standing: Standing) {
-        if self.places.len() <= frame as usize {
-            self.places.resize(frame as usize + 1, UNLISTED);
-        }
+        self.places.grow(frame as usize + 1, UNLISTED);
         self.places[frame as usize].mark = standing as u32;
         self.link_newest(frame, own_list(standing));
     }
@@ -157,9 +158,7 @@ impl Queues {
     /// Gives the place of a frame to another one, which is in no list.
     pub(super) fn rename(&mut self, frame: u32, to: u32) {
         let (Some(list), None) = (self.list(frame), self.standing(to)) else { return };
-        if self.places.len() <= to as usize {
-            self.places.resize(to as usize + 1, UNLISTED);
-        }
+        self.places.grow(to as usize + 1, UNLISTED);
         let place = std::mem::replace(&mut self.places[frame as usize], UNLISTED);
         self.places[to as usize] = place;
         match place.older {

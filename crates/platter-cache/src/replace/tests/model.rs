@@ -244,7 +244,7 @@ proptest! {
 #[test]
 fn ghosts_are_known_for_about_as_many_pages_as_there_are_frames() {
     let frames = 100_000u64;
-    let mut ghosts = Ghosts::new(frames as u32);
+    let mut ghosts = Ghosts::new(frames as u32).unwrap();
     for page in 0..frames * 5 {
         ghosts.add(page);
     }
@@ -264,7 +264,7 @@ fn ghosts_are_known_for_about_as_many_pages_as_there_are_frames() {
 #[test]
 fn a_page_that_never_went_is_hardly_ever_known_however_many_did() {
     let frames = 1u64 << 22;
-    let mut ghosts = Ghosts::new(frames as u32);
+    let mut ghosts = Ghosts::new(frames as u32).unwrap();
     (0..frames).for_each(|page| ghosts.add(page));
     let looked = 4_000_000;
     let wrong = ((1 << 40)..(1 << 40) + looked).filter(|&page| ghosts.take(page)).count();
