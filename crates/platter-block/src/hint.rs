@@ -14,7 +14,8 @@ pub enum Hint {
     WillNeed,
     /// The range will not be needed any more: its clean pages are dropped, and its dirty ones written.
     DontNeed,
-    /// Each byte will be needed once.
+    /// Each byte will be needed once: pages that are read from the disk for it are evicted before others, and its reads do not count
+    /// as uses of pages that were cached before.
     NoReuse,
 }
 

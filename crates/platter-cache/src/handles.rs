@@ -38,7 +38,7 @@ pub(super) struct Handle {
     /// time.
     sole: Option<Sole>,
     waiters: Vec<u32>,
-    /// Pages that this handle reads are evicted first.
+    /// Pages that this handle has read from the disk are evicted first when it has used them.
     pub(super) once: bool,
 }
 

@@ -269,7 +269,7 @@ impl PageTable {
         None
     }
 
-    /// Makes the page's frame the first candidate for eviction.
+    /// Makes the page's frame a candidate for eviction before others.
     pub(super) fn cool(&mut self, frame: u32) {
         self.store.forget_uses(frame);
         self.replacement.cold_hint(frame);

@@ -168,6 +168,7 @@ impl Engine {
         }
         if needed & !info.valid != 0 {
             self.count_miss(task);
+            task.steps.partial = true;
             let wanted = if task.steps.bare { needed } else { u8::MAX };
             let Some(fill) = self.fill_blocks(&task.ask, frame, wanted) else {
                 // The task keeps its turn, or those behind it would never be told that there is no frame.
@@ -244,14 +245,15 @@ impl Engine {
         if !task.steps.missed {
             self.handles.count(handle, |counters| counters.hits += 1);
         }
-        let info = self.pages.info_mut(frame);
+        let once = self.handles.at(handle).is_some_and(|handle| handle.once);
+        let info = *self.pages.info(frame);
         if info.is(AHEAD) {
-            info.flags &= !AHEAD;
-            let by = info.handle;
-            self.handles.count_used(by);
-        } else {
+            self.pages.info_mut(frame).flags &= !AHEAD;
+            self.handles.count_used(info.handle);
+        } else if !once {
             self.pages.store.frames().touch(frame);
         }
+        let is_new = info.is(AHEAD) || task.steps.missed && !task.steps.partial;
         let held = self.pages.store.hold_to_copy(frame);
         task.pieces.push(Piece { held, offset: offset as u32, len: len as u32 });
         task.at += len as u64;
@@ -259,7 +261,16 @@ impl Engine {
         self.progress = true;
         self.end_hold(task);
         self.pages.expose(frame);
-        if self.handles.at(handle).is_some_and(|handle| handle.once) {
+        if once && is_new {
+            self.cool_own(frame, handle);
+        }
+    }
+
+    /// Has the page of a frame, which a handle reads once, evicted before others if it was this handle that had it read from the
+    /// disk. What others have had read, or have written, keeps its place.
+    fn cool_own(&mut self, frame: u32, handle: u16) {
+        let info = self.pages.info(frame);
+        if info.handle == handle && info.dirty == 0 {
             self.pages.cool(frame);
         }
     }
@@ -340,11 +351,10 @@ impl Engine {
             if page > first {
                 self.handles.count(late.handle, |counters| counters.misses += 1);
             }
-            if let Some(frame) = self.pages.store.find(page) {
-                self.pages.store.frames().touch(frame);
-                if once {
-                    self.pages.cool(frame);
-                }
+            match self.pages.store.find(page) {
+                Some(frame) if once => self.cool_own(frame, late.handle),
+                Some(frame) => self.pages.store.frames().touch(frame),
+                None => {}
             }
         }
     }

@@ -115,6 +115,8 @@ pub(super) struct PageSteps {
     pub(super) found: bool,
     /// or that it is missing.
     pub(super) missed: bool,
+    /// It was cached, but not all blocks that are needed.
+    pub(super) partial: bool,
     /// What it wants read for the missing page is in the plan.
     pub(super) planned: bool,
     /// Reading the page together with others failed: now only the needed blocks are read.

@@ -21,6 +21,7 @@ mod limits;
 mod logged;
 mod misfortune;
 mod model;
+mod once;
 mod one_flush;
 mod order;
 mod pressure;
