@@ -5,6 +5,7 @@ use super::answers;
 use super::engine::Engine;
 use super::handles::Handles;
 use super::lane::Tasks;
+use super::memory::Refused;
 use super::pages::PageTable;
 use super::placement::ShardPlace;
 use super::policy::{Policies, Policy};
@@ -28,6 +29,7 @@ use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::status::Item;
+use platter_block::text::short_size;
 use platter_stack::LayerError;
 use platter_stack::kit::{Host, HostLane, Port};
 use platter_stack::reports::Reports;
@@ -71,6 +73,28 @@ pub(super) fn policies(settings: &Settings, below: &Geometry) -> Policies {
     Policies { row: settings.readahead, settings: asked }
 }
 
+/// Why a cache with these settings cannot be opened on this machine.
+fn no_memory(settings: &Settings, refused: Refused) -> LayerError {
+    let part = if settings.shards > 1 { " for one of its shards" } else { "" };
+    let amount = |bytes: usize| short_size(bytes as u64);
+    LayerError::Machine(ParamError(match refused {
+        Refused::Memory(bytes) => format!(
+            "cache size={}: the machine has no memory for {}{part}; make it smaller, or leave out prefault=open",
+            settings.size,
+            amount(bytes)
+        ),
+        Refused::Addresses(bytes) => {
+            let name = if settings.most() > settings.size { "max_size" } else { "size" };
+            format!(
+                "cache {name}={}: the system refuses {} of addresses{part} (it limits them: `ulimit -v`, or \
+                 vm.overcommit_memory=2); make it smaller",
+                settings.most(),
+                amount(bytes)
+            )
+        }
+    }))
+}
+
 /// A device with a page cache over it, which may be watched for memory pressure.
 pub(super) struct Cache {
     // Dropped first: the thread that watches does not drop the state.
@@ -96,7 +120,6 @@ impl Cache {
         (policies, policy, place): (Policies, Policy, Option<Arc<ShardPlace>>),
     ) -> Result<Cache, LayerError> {
         let under = below.geometry();
-        let wrong = |message: String| LayerError::Param(ParamError(message));
         let (most, tuned) = ((tuning.most() / PAGE) as u32, tuning.tuned());
         // The time of a simulated device does not pass while a thread works.
         let prefault = match (settings.prefault, below.clock()) {
@@ -104,7 +127,7 @@ impl Cache {
             (prefault, _) => prefault,
         };
         let pages = PageTable::new((most, tuned.pages), under.size, tuned.rules, prefault)
-            .map_err(|bytes| wrong(format!("cache size={}: no memory for {bytes} bytes", settings.most())))?;
+            .map_err(|refused| no_memory(settings, refused))?;
         let has_policies = place.as_ref().is_none_or(|place| place.index == 0);
         let handles = Handles::new(policy, has_policies);
         let manners = handles.manners();
@@ -143,7 +166,7 @@ impl Cache {
             reports: Reports::on(std::slice::from_ref(&below)),
             below,
         });
-        Cache::watched(shared, tuning.min_size()).map_err(wrong)
+        Cache::watched(shared, settings.min_size)
     }
 
     /// Its state.
@@ -151,14 +174,14 @@ impl Cache {
         &self.shared
     }
 
-    /// The device, watched for memory pressure if it has a least size.
-    fn watched(shared: Arc<Shared>, min_size: u64) -> Result<Cache, String> {
+    /// The device, or a shard of it, watched for memory pressure if the whole cache has a least size.
+    fn watched(shared: Arc<Shared>, min_size: u64) -> Result<Cache, LayerError> {
         if min_size == 0 || shared.simulated {
             return Ok(Cache { _watched: None, shared });
         }
         match pressure::watch(&shared) {
             Ok(watched) => Ok(Cache { _watched: Some(watched), shared }),
-            Err(why) => Err(format!("cache min_size={min_size}: {why}")),
+            Err(why) => Err(LayerError::Machine(ParamError(format!("cache min_size={min_size}: {why}")))),
         }
     }
 
@@ -286,5 +309,29 @@ impl Cached for Cache {
 impl Worker for Cache {
     fn keep(&self, keeper: Arc<dyn Bell>) {
         self.shared.board.keep(std::slice::from_ref(&self.shared.below), keeper);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the machine does not provide is no wrong usage, and is told by the parameter that asks for it.
+    #[test]
+    fn what_the_machine_refuses_is_named_by_its_parameter() {
+        let (size, max_size) = (64 << 20, 1 << 40);
+        let settings = Settings { size, max_size, shards: 2, ..Settings::default() };
+        let told = |settings: &Settings, refused| match no_memory(settings, refused) {
+            LayerError::Machine(ParamError(told)) => told,
+            other => panic!("{other:?}"),
+        };
+        let addresses = told(&settings, Refused::Addresses(1 << 39));
+        assert!(addresses.contains("cache max_size=1099511627776: "), "{addresses}");
+        assert!(addresses.contains("512G") && addresses.contains("one of its shards"), "{addresses}");
+        let memory = told(&settings, Refused::Memory(32 << 20));
+        assert!(memory.contains("cache size=67108864: ") && memory.contains("32M"), "{memory}");
+        assert!(memory.contains("prefault=open"), "{memory}");
+        let alone = told(&Settings { size, ..Settings::default() }, Refused::Addresses(64 << 20));
+        assert!(alone.contains("cache size=67108864: ") && !alone.contains("shard"), "{alone}");
     }
 }

@@ -9,7 +9,7 @@
 
 use super::ahead::{Ahead, Prefault};
 use super::frame::{FILLING, Frame, WRITING};
-use super::memory::{Mapping, Table, Zeroed, prefetch};
+use super::memory::{Mapping, Refused, Table, Zeroed, prefetch};
 use super::tally::Tally;
 use crate::readahead::PAGE;
 use platter_block::bio::Bio;
@@ -86,21 +86,20 @@ fn heads_of(count: usize) -> usize {
 }
 
 impl Frames {
-    /// Allocates `count` frames. Fails with the number of bytes that could not be allocated.
-    /// Populates the first `used` if `prefault` asks for that.
-    fn new(count: u32, used: u32, prefault: Prefault) -> Result<Frames, usize> {
+    /// Maps `count` frames. Populates the first `used` if `prefault` asks for that.
+    fn new(count: u32, used: u32, prefault: Prefault) -> Result<Frames, Refused> {
         let bytes = (count as usize).saturating_mul(FRAME);
-        let mut memory = Mapping::new(bytes).ok_or(bytes)?;
+        let mut memory = Mapping::new(bytes).ok_or(Refused::Addresses(bytes))?;
         if prefault == Prefault::Open {
             let first = used as usize * FRAME;
-            memory.populate_first(first).map_err(|_| first)?;
+            memory.populate_first(first).map_err(|_| Refused::Memory(first))?;
         }
-        let overhead = Frames::overhead(count as usize);
+        let tables = Refused::Addresses(Frames::overhead(count as usize));
         Ok(Frames {
             memory,
-            frames: Table::new(count as usize).ok_or(overhead)?,
-            uses: Table::new(count as usize).ok_or(overhead)?,
-            heads: Table::new(heads_of(count as usize)).ok_or(overhead)?,
+            frames: Table::new(count as usize).ok_or(tables)?,
+            uses: Table::new(count as usize).ok_or(tables)?,
+            heads: Table::new(heads_of(count as usize)).ok_or(tables)?,
             ahead: Ahead::new(count, used, prefault),
             tick: AtomicU8::new(0),
             hits: Tally::default(),
@@ -297,11 +296,11 @@ unsafe impl platter_block::buf::IoBufMut for Lease {}
 pub(super) struct Store(Arc<Frames>);
 
 impl Store {
-    /// Allocates the frames of a cache of at most `count` pages, which uses the first `used` at first.
+    /// Maps the frames of a cache of at most `count` pages, which uses the first `used` at first.
     ///
     /// # Errors
-    /// The number of bytes that could not be allocated.
-    pub(super) fn new(count: u32, used: u32, prefault: Prefault) -> Result<Store, usize> {
+    /// What the system has refused.
+    pub(super) fn new(count: u32, used: u32, prefault: Prefault) -> Result<Store, Refused> {
         Ok(Store(Arc::new(Frames::new(count, used, prefault)?)))
     }
 

@@ -13,6 +13,15 @@ pub(super) const LARGE_PAGE: usize = 2 << 20;
 /// The size of a small page, at most.
 const SMALL_PAGE: usize = 4096;
 
+/// What the system has refused, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Refused {
+    /// Addresses.
+    Addresses(usize),
+    /// Memory that was to be there at once.
+    Memory(usize),
+}
+
 /// Zeroed memory of which the system gives a part on the first access to it.
 pub(super) struct Mapping {
     /// The start of the mapping and its length; `start` may lie behind it.

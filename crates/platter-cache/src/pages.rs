@@ -9,7 +9,7 @@ use super::ahead::Prefault;
 use super::blocks::blocks;
 use super::dirty::{Dirty, WriteBack};
 use super::frames::{Kept, Loan, NONE, Store};
-use super::memory::Rows;
+use super::memory::{Refused, Rows};
 use super::order::Place;
 use super::ranges::Ranges;
 use super::replace::{Probe, Replacement};
@@ -140,14 +140,14 @@ impl PageTable {
     /// of `size` bytes.
     ///
     /// # Errors
-    /// The number of bytes that could not be allocated.
+    /// What the system has refused.
     pub(super) fn new(
         (count, used): (u32, u32),
         size: u64,
         rules: WriteBack,
         prefault: Prefault,
-    ) -> Result<PageTable, usize> {
-        let overhead = PageTable::overhead(count as usize);
+    ) -> Result<PageTable, Refused> {
+        let overhead = Refused::Addresses(PageTable::overhead(count as usize));
         let infos = Rows::new(count as usize).ok_or(overhead)?;
         let replacement = Replacement::try_new(count).ok_or(overhead)?;
         Ok(PageTable {

@@ -115,7 +115,10 @@ fn choose(path: &Path, events: std::io::Result<File>) -> Result<Pressure, String
         (Ok(file), _) => Ok(Pressure::Events(file)),
         (Err(_), Some(readings)) => Ok(Pressure::Readings(readings)),
         (Err(error), None) => {
-            Err(format!("the kernel does not report memory pressure ({}: {error})", path.display()))
+            let file = path.display();
+            Err(format!(
+                "the kernel does not report memory pressure ({file}: {error}); leave out min_size, or boot with psi=1"
+            ))
         }
     }
 }
@@ -307,5 +310,6 @@ mod tests {
     fn a_kernel_without_pressure_is_named() {
         let error = open(Path::new("/nowhere/memory.pressure")).err().unwrap();
         assert!(error.contains("/nowhere/memory.pressure"), "{error}");
+        assert!(error.contains("leave out min_size, or boot with psi=1"), "{error}");
     }
 }

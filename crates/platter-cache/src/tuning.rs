@@ -93,11 +93,6 @@ impl Tuning {
         self.range.1
     }
 
-    /// Bytes that memory pressure leaves; 0: it is not watched.
-    pub(super) fn min_size(&self) -> u64 {
-        self.min_size
-    }
-
     /// With what memory pressure has taken from another one.
     pub(super) fn squeezed_as(self, other: &Tuning) -> Tuning {
         Tuning { squeezed: other.squeezed, ..self }

@@ -79,6 +79,8 @@ pub enum LayerError {
     Param(ParamError),
     /// A parameter is valid by itself but does not fit the devices below.
     Unfit(ParamError),
+    /// A parameter is valid, but this machine does not provide what it needs: memory, or reports of the kernel.
+    Machine(ParamError),
     /// The wrong number of devices.
     Members(String),
     /// A device below failed.
@@ -88,7 +90,7 @@ pub enum LayerError {
 impl fmt::Display for LayerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LayerError::Param(error) | LayerError::Unfit(error) => error.fmt(f),
+            LayerError::Param(error) | LayerError::Unfit(error) | LayerError::Machine(error) => error.fmt(f),
             LayerError::Members(message) => f.write_str(message),
             LayerError::Device(error) => error.fmt(f),
         }

@@ -259,6 +259,27 @@ fn a_spec_may_come_with_comments_and_line_breaks() {
     assert_eq!(run(&["info", "ram(1M)"]).stderr, b"", "nothing but the result");
 }
 
+/// A limit of the machine is no wrong usage.
+#[test]
+fn a_cache_that_gets_no_addresses_names_its_largest_size() {
+    let limited = |spec: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args([
+            "-c",
+            "ulimit -v 4194304; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_platter"),
+            "info",
+            spec,
+        ]);
+        let output = shell.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(limited("cache(size=16M, max_size=64M, ram(1M))").0, Some(0));
+    let (status, said) = limited("cache(size=16M, max_size=1T, ram(1M))");
+    assert_eq!(status, Some(3), "{said}");
+    assert!(said.contains("max_size=1T: ") && said.contains("make it smaller"), "{said}");
+}
+
 #[test]
 fn a_cache_that_no_memory_is_there_for_is_refused() {
     for spec in ["cache(size=7T, ram(1M))", "cache(size=4T, ram(1M))"] {
