@@ -3,7 +3,7 @@
 /// A program's hint about its future reads (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Hint {
-    /// No hint.
+    /// No hint: what was said before, [`NoReuse`](Hint::NoReuse) included, no longer holds.
     #[default]
     Normal,
     /// Reads will be sequential: windows are twice as large.
@@ -15,7 +15,7 @@ pub enum Hint {
     /// The range will not be needed any more: its clean pages are dropped, and its dirty ones written.
     DontNeed,
     /// Each byte will be needed once: pages that are read from the disk for it are evicted before others, and its reads do not count
-    /// as uses of pages that were cached before.
+    /// as uses of pages that were cached before. Holds until [`Normal`](Hint::Normal).
     NoReuse,
 }
 

@@ -51,8 +51,13 @@ impl Shared {
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
                 let place = engine.handles.place(id);
                 let Some(handle) = engine.handles.at(place) else { return Ok(()) };
-                handle.once = hint == Hint::NoReuse;
-                let told = handle.policy.clone().filter(|_| tells && !handle.once);
+                match hint {
+                    Hint::NoReuse => handle.once = true,
+                    // As in Linux (`generic_fadvise`), the other two leave it as it is.
+                    Hint::Normal => handle.once = false,
+                    _ => {}
+                }
+                let told = handle.policy.clone().filter(|_| tells && hint != Hint::NoReuse);
                 drop(engine);
                 told.into_iter().for_each(|policy| policy.lock().policy.advise(hint));
                 return Ok(());
@@ -84,5 +89,47 @@ impl Shared {
             self.run_jobs(engine);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Settings;
+    use crate::device::Cache;
+    use platter_disk::device::Device;
+    use std::sync::Arc;
+
+    fn cache() -> Cache {
+        let below = Device::null(1 << 30).unwrap();
+        Cache::new(Arc::clone(below.backend()), &Settings::default()).unwrap()
+    }
+
+    /// Whether pages that I/O with this number reads are read once.
+    fn is_once(shared: &Shared, id: u32) -> bool {
+        let mut engine = shared.engine().unwrap();
+        let place = engine.handles.place(HandleId(id));
+        engine.handles.at(place).unwrap().once
+    }
+
+    #[test]
+    fn pages_are_needed_once_until_the_handle_is_normal_again() {
+        let cache = cache();
+        let shared = cache.shared();
+        shared.open_handle(HandleId(1), shared.policies.make());
+        let advise = |hint| shared.take_hint(HandleId(1), hint, (0, 4096), true).unwrap();
+        for (hint, once) in [
+            (Hint::Sequential, false),
+            (Hint::NoReuse, true),
+            (Hint::Sequential, true),
+            (Hint::Random, true),
+            (Hint::WillNeed, true),
+            (Hint::DontNeed, true),
+            (Hint::Normal, false),
+            (Hint::Random, false),
+        ] {
+            advise(hint);
+            assert_eq!(is_once(shared, 1), once, "after {hint:?}");
+        }
     }
 }

@@ -195,8 +195,10 @@ impl Handle {
     }
 
     /// Tells the cache how the program will read the `len` bytes at `pos` (0: to the end of the device) through this
-    /// handle. [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential) and [`Random`](Hint::Random) apply to all
-    /// future reads of the handle, whatever the range. [`DontNeed`](Hint::DontNeed) drops the clean pages of the range and
+    /// handle. [`Normal`](Hint::Normal), [`Sequential`](Hint::Sequential), [`Random`](Hint::Random) and
+    /// [`NoReuse`](Hint::NoReuse) apply to all future reads of the handle, whatever the range; `NoReuse` holds beside the
+    /// others until `Normal`. [`WillNeed`](Hint::WillNeed) has the range read, but no more of it than half the cache has
+    /// room for; ranges wait for each other, and while 1,024 wait, further ones are ignored. [`DontNeed`](Hint::DontNeed) drops the clean pages of the range and
     /// writes the dirty ones, which are evicted before others then; pages of which a part is outside the range stay. Without a
     /// cache the hint has no effect.
     ///
