@@ -49,8 +49,9 @@ impl Shared {
                 return self.let_go(scan);
             }
             Hint::NoReuse | Hint::Normal | Hint::Sequential | Hint::Random => {
-                let place = engine.handles.place(id);
-                let Some(handle) = engine.handles.at(place) else { return Ok(()) };
+                // A handle without a place of its own shares that of the device, whose manner of reading is not its to set.
+                let place = engine.handles.own_place(id);
+                let Some(handle) = place.and_then(|place| engine.handles.at(place)) else { return Ok(()) };
                 match hint {
                     Hint::NoReuse => handle.once = true,
                     // As in Linux (`generic_fadvise`), the other two leave it as it is.
@@ -110,6 +111,23 @@ mod tests {
         let mut engine = shared.engine().unwrap();
         let place = engine.handles.place(HandleId(id));
         engine.handles.at(place).unwrap().once
+    }
+
+    #[test]
+    fn a_handle_without_a_place_does_not_advise_for_the_device() {
+        let cache = cache();
+        let shared = cache.shared();
+        let policy = shared.policies.make();
+        let last = u32::from(u16::MAX);
+        (1..=last + 1).for_each(|id| shared.open_handle(HandleId(id), Arc::clone(&policy)));
+        let advise = |id, hint| shared.take_hint(HandleId(id), hint, (0, 4096), true).unwrap();
+        advise(last + 1, Hint::NoReuse);
+        advise(last, Hint::NoReuse);
+        assert!(!is_once(shared, HandleId::DEVICE.0) && is_once(shared, last));
+        assert!(!is_once(shared, last + 1), "it reads as the device does");
+        advise(HandleId::DEVICE.0, Hint::NoReuse);
+        advise(last + 1, Hint::Normal);
+        assert!(is_once(shared, HandleId::DEVICE.0));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Handles {
         }
     }
 
-    /// Adds a handle. Handles beyond 65,535 share the entry of the device.
+    /// Adds a handle. Handles beyond 65,535 share the entry of the device, until they are closed.
     pub(super) fn open(&mut self, id: HandleId, policy: Policy) {
         let full = self.free.is_empty() && self.places.len() > usize::from(u16::MAX);
         if full || self.by_id.contains_key(&id) {
@@ -130,7 +130,12 @@ impl Handles {
 
     /// The index of a handle; that of the device for an unknown one.
     pub(super) fn place(&self, id: HandleId) -> u16 {
-        self.by_id.get(&id).copied().unwrap_or(0)
+        self.own_place(id).unwrap_or(0)
+    }
+
+    /// The index of a handle that has one of its own.
+    pub(super) fn own_place(&self, id: HandleId) -> Option<u16> {
+        self.by_id.get(&id).copied()
     }
 
     /// The handle at an index. A frame may name an index whose handle is closed.
@@ -330,6 +335,10 @@ mod tests {
         let count = u32::from(u16::MAX);
         (1..=count + 1).for_each(|id| handles.open(HandleId(id), policies.make()));
         assert_eq!((handles.place(HandleId(count)), handles.place(HandleId(count + 1))), (u16::MAX, 0));
+        assert_eq!(
+            (handles.own_place(HandleId::DEVICE), handles.own_place(HandleId(count + 1))),
+            (Some(0), None)
+        );
         let place = handles.place(HandleId(7));
         handles.close(HandleId(7));
         handles.open(HandleId(count + 2), policies.make());

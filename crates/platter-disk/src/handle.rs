@@ -88,6 +88,10 @@ pub struct Handle {
 impl Device {
     /// Opens the device once more: a handle with its own position, at 0, and its own readahead. Its I/Os have the
     /// same context and priority as those of this device.
+    ///
+    /// A cache tells 65,535 handles that are open at the same time apart. Further ones have a position of their own, but
+    /// read as the device does: its readahead is theirs, [`Handle::counters`] is `None`, [`Handle::advise`] about future
+    /// reads has no effect, and an error of write-back is reported to one of them.
     pub fn handle(&self) -> Handle {
         let mut device = self.clone();
         let description = Description::open(self.backend());
