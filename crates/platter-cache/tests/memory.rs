@@ -77,21 +77,23 @@ fn memory_grows_with_use() {
     // Memory of threads, lanes and the like is there before.
     read(&open(64 * MIB, Prefault::Off), 0, 16 * MIB);
 
-    // A full cache: the tables take at most 1.5 % of its size, but for the rest of their last large pages.
-    let size = 512 * MIB;
+    // A full cache: the tables take at most 1.5 % of its size. The rest is what the process has in its heap for I/Os; 2 % would be more.
+    let size = GIB;
+    let most = size * 15 / 1000 + 4 * MIB;
+    assert!(most < size * 2 / 100);
     let cache = open(size, Prefault::Open);
     let before = resident();
     read(&cache, 0, size);
     let tables = resident() - before;
-    assert!(tables <= size * 15 / 1000 + 8 * MIB, "{tables} bytes of tables for {size}");
+    assert!(tables <= most, "{tables} bytes of tables for {size}");
     // It does not grow any more.
-    read(&cache, size, 2 * size);
+    read(&cache, size, size);
     let aged = resident() - before;
-    assert!(aged <= size * 15 / 1000 + 8 * MIB, "{aged} bytes of tables for {size}");
+    assert!(aged <= most, "{aged} bytes of tables for {size}");
     // A smaller size gives memory back although nothing uses the cache.
     cache.set_layer_param(None, "size", (64 * MIB).cast_signed()).unwrap();
     let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    while resident() + 400 * MIB > before {
+    while resident() + 900 * MIB > before {
         assert!(
             std::time::Instant::now() < until,
             "{} bytes were given back",

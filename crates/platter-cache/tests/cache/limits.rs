@@ -109,6 +109,7 @@ fn facts_say_what_a_page_costs() {
         let device = rig::cached(ram(1 << 20), &small(pages));
         let facts = device.facts();
         let cost = facts.iter().find(|(key, _)| *key == "cache bytes per page").unwrap();
-        assert!(cost.1.parse::<u64>().unwrap() < 64, "{pages} pages: {}", cost.1);
+        // 1.5 % of a page are 61.4 bytes.
+        assert!(cost.1.parse::<u64>().unwrap() <= 61, "{pages} pages: {}", cost.1);
     }
 }
