@@ -22,7 +22,8 @@ pub const READ_CLASSES: usize = 16;
 pub struct HandleCounters {
     /// Counts of the readahead policy.
     pub readahead: ReadaheadCounters,
-    /// Pages that were cached when they were requested.
+    /// Pages that were cached when they were requested. For one handle these are only pages that were taken under the lock of the
+    /// cache: what a handle copies, or gets by reference, without the lock counts for the device only.
     pub hits: u64,
     /// Pages that were not cached when they were requested. Pages that a call requests behind its first MiB, or in another shard
     /// than its first page, count as read ahead.
