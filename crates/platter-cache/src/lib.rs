@@ -27,6 +27,7 @@ mod advice;
 mod ahead;
 mod answers;
 mod blocks;
+mod cgroup;
 mod device;
 mod dirty;
 mod disk_writes;
@@ -78,6 +79,7 @@ mod writeback;
 mod writers;
 
 pub use ahead::Prefault;
+pub use cgroup::memory_left;
 
 use device::Cache;
 use platter_block::backend::Backend;

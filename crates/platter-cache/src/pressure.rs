@@ -4,6 +4,7 @@
 //! cgroup of version 2, which a thread polls. Where the process may only read the file, the thread reads the time stalled every 2 s
 //! instead. One thread of the process does it for all caches, and ends when there are none.
 
+use super::cgroup;
 use super::shared::Shared;
 use crate::sync::{Mutex, lock};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,19 +69,8 @@ pub(super) fn watch(shared: &Arc<Shared>) -> Result<Watched, String> {
 
 /// The file for the cgroup of this process if there is one, else that for the machine.
 fn source() -> PathBuf {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let own = cgroup_file(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+    let own = cgroup::own().map(|own| own.directory.join("memory.pressure"));
     own.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(MACHINE))
-}
-
-/// The file for the cgroup of version 2 that these tables of mounts and of cgroups name.
-fn cgroup_file(mounts: &str, cgroups: &str) -> Option<PathBuf> {
-    let mount = mounts.lines().find_map(|line| {
-        let (of_mount, of_system) = line.split_once(" - ")?;
-        of_system.starts_with("cgroup2 ").then(|| of_mount.split(' ').nth(4)).flatten()
-    })?;
-    let group = cgroups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    Some(Path::new(mount).join(group.trim_start_matches('/')).join("memory.pressure"))
 }
 
 /// How the thread learns of pressure.
@@ -271,17 +261,6 @@ mod tests {
             drop(cache);
             assert!(!tell(true) && !lock(&WATCH).runs, "the thread ends with the last cache");
         }
-    }
-
-    #[test]
-    fn the_file_of_the_own_cgroup_is_found() {
-        let mounts = "24 1 0:22 / /proc rw - proc proc rw\n30 25 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
-        let path = cgroup_file(mounts, "1:name=systemd:/x\n0::/system.slice/a.service\n").unwrap();
-        assert_eq!(path, Path::new("/sys/fs/cgroup/system.slice/a.service/memory.pressure"));
-        let root = cgroup_file(mounts, "0::/\n").unwrap();
-        assert_eq!(root, Path::new("/sys/fs/cgroup/memory.pressure"));
-        assert_eq!(cgroup_file("24 1 0:22 / /proc rw - proc proc rw\n", "0::/\n"), None);
-        assert_eq!(cgroup_file(mounts, "4:memory:/x\n"), None);
     }
 
     #[test]

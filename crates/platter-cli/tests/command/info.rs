@@ -284,7 +284,7 @@ fn a_cache_that_gets_no_addresses_names_its_largest_size() {
 fn a_cache_that_no_memory_is_there_for_is_refused() {
     for spec in ["cache(size=7T, ram(1M))", "cache(size=4T, ram(1M))"] {
         let typed = if spec.contains("7T") { "size=7T" } else { "size=4T" };
-        fails_saying(3, &["info", spec], &[typed, "MemAvailable", "make it smaller"]);
+        fails_saying(3, &["info", spec], &[typed, "memory that is available", "make it smaller"]);
     }
     fails_saying(2, &["info", "cache(size=16T, ram(1M))"], &["size", "8T"]);
     for argument in ["size=8T", "max_size=8T"] {
