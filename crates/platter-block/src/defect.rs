@@ -52,6 +52,8 @@ defects! {
     CacheCommandUnknownSent "cache-command-unknown-sent" "a cache sends commands of unknown effect past its pages"
     /// A cache writes a page again and reports it durable, while a write that timed out may still overwrite it.
     CacheFlushIgnoresDoubt "cache-flush-ignores-doubt" "a cache reports a page durable while an older write of it may still reach the disk"
+    /// A flush of a cache that takes several turns passes over pages behind a barrier that can be written before it ends.
+    CacheFlushMissesEpochs "cache-flush-misses-epochs" "a flush of many pages in a cache misses those behind a barrier that ends meanwhile"
     /// The frames of a cache's I/Os that timed out are never used again, even after the disk has returned them.
     CacheFramesStayLost "cache-frames-stay-lost" "a cache never uses the frames of an I/O that timed out again"
     /// A read call that is complete except for its lane blocks all other calls on its handle if the policy allows one

@@ -150,22 +150,38 @@ impl Engine {
                 }
                 flushing.waiting.pop();
             }
-            // If there was nothing to wait for, a second pass would find nothing else. But pages whose write was in doubt and has
-            // been returned have later numbers by now, and those of later epochs can be written only after them. Not after an
-            // error, which fails the flush if any of its pages is dirty: so this is done as often as writes were in doubt before.
+            // If there was nothing to wait for, a second pass finds nothing else, unless an epoch has ended since this one began: in
+            // another turn, after pages of the next epoch had been passed over. But pages whose write was in doubt and has been
+            // returned have later numbers by now, and those of later epochs can be written only after them. Not after an error,
+            // which fails the flush if any of its pages is dirty: so this is done as often as writes were in doubt before.
             let came_back = flushing.returns != self.returns && flushing.errors == self.handles.errors();
             if came_back {
                 self.set_limit(flushing);
             }
-            flushing.written = !(came_back || (flushing.again && flushing.waited));
-            (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
+            let may_go_on = flushing.waited || self.has_next_epoch(flushing);
+            flushing.written = !(came_back || (flushing.again && may_go_on));
+            self.start_over(flushing);
         }
         Progress::Done
+    }
+
+    /// Whether an epoch has ended since the flush began to go through the pages. Then those of the next one, which it may have passed
+    /// over, can be written. This also tells when only one epoch is left, so that only the flush's own range counts: pages of it were
+    /// passed over as well.
+    fn has_next_epoch(&self, flushing: &Flushing) -> bool {
+        flushing.oldest != self.pages.dirty.oldest_epoch() && !defect::is_on(Defect::CacheFlushMissesEpochs)
+    }
+
+    /// The flush goes through the pages from the front.
+    fn start_over(&self, flushing: &mut Flushing) {
+        (flushing.again, flushing.waited, flushing.at) = (false, false, 0);
+        flushing.oldest = self.pages.dirty.oldest_epoch();
     }
 
     /// Notes the state in which a flush begins, once.
     fn begin_flush(&self, flushing: &mut Flushing) {
         if !std::mem::replace(&mut flushing.begun, true) {
+            self.start_over(flushing);
             self.set_limit(flushing);
             flushing.errors = self.handles.errors();
         }

@@ -75,6 +75,8 @@ pub(super) struct Flushing {
     pub(super) limit: u32,
     /// The page from which on to search for dirty pages.
     pub(super) at: u64,
+    /// The oldest epoch when it began to search from the front.
+    pub(super) oldest: u16,
     /// Some pages can be written only after others.
     pub(super) again: bool,
     /// I/Os in flight that the flush waits for, and whether there were any since it began to search.

@@ -6,12 +6,19 @@ mod barriers;
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/flood.rs"]
 mod flood;
+#[path = "cache/hand.rs"]
+mod hand;
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/life.rs"]
 mod life;
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "cache/rig.rs"]
 mod rig;
+#[allow(dead_code, reason = "the other tests use all of it")]
+#[path = "../../platter-stack/tests/array/script.rs"]
+mod script;
+#[path = "cache/searches.rs"]
+mod searches;
 #[path = "cache/stamp.rs"]
 mod stamp;
 #[allow(dead_code, reason = "the other tests use all of it")]
@@ -61,6 +68,11 @@ fn lives_find_each_defect() {
     let found = std::panic::catch_unwind(|| barriers::check_barriers(3));
     defect::put_back(Defect::CacheShardsPassBarrier, false);
     assert!(found.is_err(), "a soft barrier that other shards pass is not found");
+    // Lives have too few dirty pages.
+    defect::put_back(Defect::CacheFlushMissesEpochs, true);
+    let found = std::panic::catch_unwind(searches::check_epochs);
+    defect::put_back(Defect::CacheFlushMissesEpochs, false);
+    assert!(found.is_err(), "a flush that misses pages behind a barrier is not found");
     // Lives ask for no time.
     let wait = || flood::beside_flood(Context::new(1), Context::new(2)).middle.as_millis();
     assert_eq!(wait(), 0);

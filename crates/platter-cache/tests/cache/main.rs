@@ -30,6 +30,7 @@ mod rig;
 mod schedule;
 #[path = "../../../platter-stack/tests/array/script.rs"]
 mod script;
+mod searches;
 mod sharded;
 mod share;
 mod stacked;

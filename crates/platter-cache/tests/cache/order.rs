@@ -3,6 +3,7 @@
 use crate::barriers::{SECTORS, check_barriers};
 use crate::logged;
 use crate::rig::{self, small};
+use crate::searches::check_epochs;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::time::Span;
 use platter_cache::Settings;
@@ -21,6 +22,12 @@ fn nothing_from_behind_a_soft_barrier_is_there_without_what_is_before_it() {
 #[test]
 fn nor_if_it_is_in_other_shards() {
     check_barriers(3);
+}
+
+/// Pages behind a soft barrier, which a flush has passed over, can be written before it has gone through all.
+#[test]
+fn a_flush_writes_pages_whose_epoch_comes_between_two_turns() {
+    check_epochs();
 }
 
 /// What goes past the cache must not overtake what is dirty from before a barrier.

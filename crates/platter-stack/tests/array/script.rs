@@ -27,6 +27,8 @@ struct State {
     holds: bool,
     /// Only those of this operation.
     only: Option<Op>,
+    /// Runs until they are held no longer, if that is to be by itself.
+    runs_left: Option<u32>,
     status: Option<Fault>,
     /// Bios that succeed are done to their half only.
     is_short: bool,
@@ -59,6 +61,12 @@ impl Script {
     pub(crate) fn hold(&self, holds: bool) {
         let mut state = self.state();
         (state.holds, state.only) = (holds, None);
+    }
+
+    /// The device holds no bios from the run of this number on, counted from 1, if only one of its lanes has any.
+    #[allow(dead_code, reason = "only tests of the cache use it")]
+    pub(crate) fn release_in(&self, runs: u32) {
+        self.state().runs_left = Some(runs);
     }
 
     /// The device holds bios of one operation, and ends others at the next run.
@@ -143,7 +151,11 @@ impl Lane for ScriptLane {
             self.end(bio, Err(timed_out));
         }
         let (holds, only, status) = {
-            let state = self.script.state();
+            let mut state = self.script.state();
+            state.runs_left = state.runs_left.map(|runs| runs.saturating_sub(1));
+            if state.runs_left == Some(0) {
+                (state.holds, state.runs_left) = (false, None);
+            }
             (state.holds, state.only, state.status.map_or(Ok(()), Err))
         };
         for bio in self.take(|bio| !holds || only.is_some_and(|op| op != bio.op())) {

@@ -62,6 +62,13 @@ const REACH: &[(&str, Reach)] = &[
         },
     ),
     ("cache-flush-ignores-doubt", Reach::Within(3000)),
+    (
+        "cache-flush-misses-epochs",
+        Reach::Targeted {
+            test: "crates/platter-cache/tests/life_defects.rs",
+            why: "a run never has more than 256 dirty pages in a cache",
+        },
+    ),
     ("cache-frames-stay-lost", Reach::Within(60)),
     ("cache-handle-kept", Reach::Within(5000)),
     ("cache-misses-ended-writes", Reach::Within(200)),
