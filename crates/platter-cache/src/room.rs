@@ -93,13 +93,14 @@ impl Engine {
             // Pages whose write-back has not failed yet can be written while the others cannot.
             let due = if failed.is_none() { Due::ALL } else { Due::NOT_ASIDE };
             let found = self.write_oldest(now, due, MAX_WRITES);
+            if found == Oldest::Later {
+                // Pages that were not looked at yet may be written although others have failed.
+                task.turn = Some(self.turn_of(task));
+                return self.park_for_turn(task);
+            }
             let given_up = failed.filter(|_| self.ios.writing == 0);
             if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
-            }
-            if found == Oldest::Later {
-                task.turn = Some(self.turn_of(task));
-                return self.park_for_turn(task);
             }
             if self.ios.out == 0 && !self.jobs.can_go_on {
                 // No event will change this: the dirty pages wait for a write in doubt, and so do jobs if there are any.

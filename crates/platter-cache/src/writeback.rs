@@ -28,7 +28,7 @@ const NEIGHBOURS: u64 = 64;
 pub(super) enum Oldest {
     /// Write-backs have begun.
     Begun,
-    /// Only entries of pages that are not dirty any more or were put aside, so far: the next turn looks at those behind them.
+    /// Only entries of pages that are not dirty any more or were put aside, so far: the next turn looks at others.
     Later,
     /// No page can be written back now.
     None,
@@ -78,7 +78,8 @@ impl Engine {
         }
         let mut has_more = false;
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
-        if chosen.is_empty() {
+        let is_rest = !chosen.is_empty();
+        if !is_rest {
             has_more = self.pages.choose(now, LOOKS, &mut chosen, due);
             self.work += if has_more { LOOKS as u32 / 16 } else { 0 };
             // In reverse order, so that the first page is popped from the end.
@@ -93,7 +94,9 @@ impl Engine {
             && let Some((page, seq, _)) = chosen.pop()
         {
             let Some(frame) = self.pages.version(page, seq).filter(|_| page >= next) else { continue };
-            if self.pages.may_write(frame) {
+            // One that was chosen while those put aside were due, too.
+            let is_early = due.aside.is_none() && self.pages.info(frame).is(FAILED);
+            if self.pages.may_write(frame) && !is_early {
                 batch.push(frame);
                 // One that follows the run before it may join that.
                 runs += u32::from(page > next || next == 0);
@@ -102,6 +105,8 @@ impl Engine {
                 self.pages.dirty.set_aside(page, seq, now);
             }
         }
+        // Of what an earlier turn had left, none can be written: the orders were not looked at.
+        has_more |= is_rest && chosen.is_empty();
         self.pages.dirty.chosen = chosen;
         let found = match (batch.is_empty(), has_more) {
             (false, _) => Oldest::Begun,

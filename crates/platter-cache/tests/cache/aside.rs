@@ -18,10 +18,14 @@ const LIMIT: u64 = 2304;
 
 /// A cache that writes back pages that have been dirty for 30 s, and looks for them every 5 s.
 fn cached() -> (Script, Hand) {
+    cached_by(&Settings { background: 20, ..small(0) })
+}
+
+/// The same with other settings.
+fn cached_by(settings: &Settings) -> (Script, Hand) {
     let script = Script::new("script", 32 * MIB);
     let expire = Span::from_secs(30);
-    let settings =
-        Settings { size: 5 * LIMIT * PAGE, background: 20, dirty: 20, expire, window: 0, ..small(0) };
+    let settings = Settings { size: 5 * LIMIT * PAGE, dirty: 20, expire, window: 0, ..settings.clone() };
     let hand = Hand::on(&cache::new(script.backend(), &settings).unwrap());
     (script, hand)
 }
@@ -108,4 +112,28 @@ fn a_page_is_tried_again_after_the_interval() {
     assert_eq!(found, [30, 35, 40, 45, 50].map(|at| (at, 7)));
     script.fail(None);
     assert_eq!(written(&script, &mut hand, 200 * SECOND), [(55, 7)]);
+}
+
+/// A writer at the limit does not get the error of a page that failed while others can be written, although background
+/// write-back has chosen pages that a flush has written since.
+#[test]
+fn writers_go_on_after_a_flush_that_failed_for_one_page() {
+    let (script, mut hand) = cached_by(&Settings { background: 1, write_depth: 1, ..small(0) });
+    let last = 598;
+    script.hold(true);
+    let writes: Vec<Option<Kind>> = (0..=last)
+        .step_by(2)
+        .map(|page| run(&mut hand, 0, Bio::write(page * PAGE, vec![1u8; PAGE as usize]).unwrap()))
+        .collect();
+    let begun = script.seen().len();
+    hand.submit(0, Bio::flush());
+    let early = hand.kinds(0);
+    let flushed = script.seen().len();
+    script.fail_at(Some((last * PAGE, fault())));
+    script.hold(false);
+    let ended = end(&mut hand, 0);
+    script.fail_at(None);
+    assert!(writes.iter().all(Option::is_none) && early.is_empty(), "{writes:?}, {early:?}");
+    assert_eq!((begun, flushed, ended), (1, 299, Some(Some(Kind::Io))));
+    (0..LIMIT + 10).for_each(|page| write(&mut hand, 0, 1000 + page, Flags::NONE));
 }

@@ -30,6 +30,8 @@ struct State {
     /// Runs until they are held no longer, if that is to be by itself.
     runs_left: Option<u32>,
     status: Option<Fault>,
+    /// Bios at this position fail.
+    bad: Option<(u64, Fault)>,
     /// Bios that succeed are done to their half only.
     is_short: bool,
 }
@@ -78,6 +80,12 @@ impl Script {
     /// Sets the fault with which bios fail from now on.
     pub(crate) fn fail(&self, fault: Option<Fault>) {
         self.state().status = fault;
+    }
+
+    /// Sets a position, and the fault with which bios fail there from now on.
+    #[allow(dead_code, reason = "only tests of the cache use it")]
+    pub(crate) fn fail_at(&self, bad: Option<(u64, Fault)>) {
+        self.state().bad = bad;
     }
 
     /// Sets whether bios end with half of their bytes left, and without an error.
@@ -150,16 +158,17 @@ impl Lane for ScriptLane {
         for bio in self.take(|bio| bio.deadline().is_some_and(|at| at <= now)) {
             self.end(bio, Err(timed_out));
         }
-        let (holds, only, status) = {
+        let (holds, only, status, bad) = {
             let mut state = self.script.state();
             state.runs_left = state.runs_left.map(|runs| runs.saturating_sub(1));
             if state.runs_left == Some(0) {
                 (state.holds, state.runs_left) = (false, None);
             }
-            (state.holds, state.only, state.status.map_or(Ok(()), Err))
+            (state.holds, state.only, state.status.map_or(Ok(()), Err), state.bad)
         };
         for bio in self.take(|bio| !holds || only.is_some_and(|op| op != bio.op())) {
-            self.end(bio, status);
+            let own = bad.filter(|&(pos, _)| pos == bio.pos()).map(|(_, fault)| Err(fault));
+            self.end(bio, own.unwrap_or(status));
         }
     }
 
