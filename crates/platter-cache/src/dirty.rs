@@ -243,9 +243,10 @@ impl Dirty {
         self.aside.tidy(self.count, &is_live);
     }
 
-    /// Records a successful write-back.
+    /// Records a successful write-back, or that the device has returned the memory of one in doubt: what waited for it can be
+    /// written.
     pub(super) fn went_well(&mut self) {
-        self.not_before = None;
+        (self.not_before, self.stalled) = (None, false);
         (self.pause, self.retry) = (FIRST_PAUSE, Span::ZERO);
         self.failed = 0;
     }
@@ -440,6 +441,18 @@ mod tests {
         // Several failures of one attempt count once.
         (0..3).for_each(|_| dirty.went_wrong(Time(0), true));
         assert_eq!(dirty.not_before, Some(Time(100_000_000)));
+    }
+
+    /// As if a write in doubt had been returned while nothing else could be written.
+    #[test]
+    fn an_end_of_doubt_is_an_occasion_to_write() {
+        let mut dirty = Dirty::new(RULES);
+        (0..20).for_each(|page| _ = dirty.add(page, Time(0)));
+        dirty.went_wrong(Time(0), true);
+        dirty.stalled = true;
+        assert_eq!(dirty.wakeup(Time(1)), Some(dirty.next_look));
+        dirty.went_well();
+        assert_eq!(dirty.wakeup(Time(1)), Some(Time(1)));
     }
 
     #[test]

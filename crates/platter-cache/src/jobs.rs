@@ -535,6 +535,8 @@ impl Engine {
 
     fn end_pass(&mut self, at: usize, failed: Option<(Fault, u64)>) {
         (self.events, self.progress) = (true, true);
+        // Pages of its range may be written again.
+        self.pages.dirty.stalled = false;
         let pass = self.jobs.passes.swap_remove(at);
         for lane in self.pages.reserved.end(pass.ticket) {
             self.lanes.kick(lane);
