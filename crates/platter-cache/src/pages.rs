@@ -390,7 +390,7 @@ impl PageTable {
             // Blocks that could not be written are also in the newer version, unless it overwrote them.
             let seq = match self.info(newer).dirty {
                 0 => self.dirty.fail(page, now),
-                _ => self.info(newer).seq,
+                _ => self.bring_back(newer, now),
             };
             self.inherit(frame, newer, seq);
             return self.release(frame);

@@ -80,11 +80,13 @@ impl Engine {
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
         let is_rest = !chosen.is_empty();
         if !is_rest {
-            has_more = self.pages.choose(now, LOOKS, &mut chosen, due);
-            self.work += if has_more { LOOKS as u32 / 16 } else { 0 };
+            let ios = &self.ios;
+            let is_running = |io| ios.is_running(ios.key(io));
+            let (is_more, passed) = self.pages.choose(now, LOOKS, &mut chosen, due, &is_running);
+            has_more = is_more;
             // In reverse order, so that the first page is popped from the end.
             chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));
-            self.work += 1 + chosen.len() as u32 / 16;
+            self.work += 1 + (passed + chosen.len()) as u32 / 16;
         }
         let mut batch = std::mem::take(&mut self.batch);
         // Pages before this one are in the batch.

@@ -7,6 +7,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_cache::{self as cache, Settings};
+use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
@@ -36,7 +37,11 @@ impl Rig {
     }
 
     fn of(cache: &Settings) -> Rig {
-        let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 64, write_cache: false };
+        Rig::sized(MIB, cache)
+    }
+
+    fn sized(size: u64, cache: &Settings) -> Rig {
+        let ideal = Ideal { size, latency: Span::from_micros(10), depth: 64, write_cache: false };
         let world = World::new(1);
         let (disk, _) = rig::disk(&world, ideal, None);
         let mut settings = DiskSettings::default();
@@ -382,4 +387,57 @@ fn writers_are_told_of_doubt_beside_a_discard_that_waits() {
     channel.wait(&mut done, None);
     assert_eq!(found, [(Op::Write, Some(Kind::InDoubt))]);
     assert_eq!(done[1].status(), Ok(()));
+}
+
+/// Runs the cache by its own wakeups and the events of the disk for a time.
+fn let_pass(rig: &Rig, channel: &mut Channel, span: Span) {
+    let end = rig.world.clock().now() + span;
+    // Far more than it needs.
+    for _ in 0..100_000 {
+        let now = rig.world.clock().now();
+        if now >= end {
+            return;
+        }
+        let wakeup = channel.next_wakeup().map_or(end, |at| at.max(now).min(end));
+        match rig.world.next_event().is_none_or(|event| wakeup <= event) {
+            true => rig.world.clock().advance_to(wakeup),
+            false => _ = rig.world.pass(None),
+        }
+        channel.poll(&mut Vec::new());
+    }
+}
+
+/// New versions of many pages in doubt do not keep the pages behind them from being written, nor other writers from going on.
+#[test]
+fn what_is_behind_pages_in_doubt_is_written() {
+    const PAGES: u64 = 1100;
+    const OTHERS: u64 = 200;
+    let (expire, size) = (Span::from_secs(30), 20_000 * 4096);
+    let rig =
+        Rig::sized(32 * MIB, &Settings { size, background: 20, dirty: 20, expire, window: 0, ..small(0) });
+    let pages = |byte: u8, count: u64| vec![byte; count as usize * 4096];
+    rig.device.write_at(&pages(5, PAGES), 0).unwrap();
+    rig.stick(true);
+    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
+    rig.stick(false);
+    let away = rig.fact("pages with the driver");
+    rig.device.write_at(&pages(7, PAGES), 0).unwrap();
+    let mut channel = rig.device.channel(1).unwrap();
+    // They expire with those in doubt, and behind them.
+    rig.device.write_at(&pages(6, OTHERS), 2000 * 4096).unwrap();
+    let_pass(&rig, &mut channel, Span::from_secs(40));
+    let dirty = rig.fact("dirty pages");
+    // Up to the limit of 4,000 dirty pages, and beyond.
+    let beyond: Vec<_> =
+        (0..250).map(|at| kind(rig.device.write_at(&pages(8, 10), (3000 + 10 * at) * 4096))).collect();
+    rig.release();
+    let flushed = kind(rig.device.flush());
+    assert_eq!((away, dirty), (PAGES, 2 * PAGES), "the others have been written");
+    assert!(beyond.iter().all(Option::is_none), "{beyond:?}");
+    assert_eq!((flushed, rig.fact("pages with the driver")), (None, 0));
+    let mut page = [0; 4096];
+    for (at, byte) in [(0, 7), (PAGES - 1, 7), (2000, 6), (5499, 8)] {
+        rig.below.read_at(&mut page, at * 4096).unwrap();
+        assert_eq!(page, [byte; 4096], "page {at}");
+    }
 }
