@@ -109,7 +109,7 @@ impl Board {
     ///
     /// A thread that was told of a time comes then, whether or not there is work left: a layer whose work comes and goes rings
     /// once for all of it. Not if time is `simulated`, which would advance for nothing.
-    pub fn publish<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook, simulated: bool) {
+    pub fn publish<F>(&self, now: Time, lanes: &mut Lanes<F>, outlook: Outlook, simulated: bool) {
         set(&self.out, outlook.is_out);
         set(&self.works, outlook.has_work);
         set(&self.is_heard, lanes.is_heard());
@@ -183,7 +183,7 @@ mod tests {
     /// How often a keeper is rung when there is work for a thread at some time.
     fn told(board: &Board, rings: &Rings, now: u64, thread: Option<u64>, simulated: bool) -> u32 {
         let outlook = Outlook { due: thread.map(Time), thread: thread.map(Time), ..Outlook::default() };
-        board.publish(Time(now), &Lanes::<()>::default(), outlook, simulated);
+        board.publish(Time(now), &mut Lanes::<()>::default(), outlook, simulated);
         rings.0.swap(0, Ordering::SeqCst)
     }
 
@@ -230,11 +230,11 @@ mod tests {
         let entry = super::super::lanes::LaneEntry::new(None);
         let number = lanes.join(&entry);
         let outlook = Outlook { is_out: true, has_work: true, ..Outlook::default() };
-        board.publish(Time(0), &lanes, outlook, false);
+        board.publish(Time(0), &mut lanes, outlook, false);
         assert!(board.is_due(Time(0)) && board.is_out() && board.has_work());
         lanes.sleep(number);
         lanes.set_hears(true, None);
-        board.publish(Time(0), &lanes, outlook, false);
+        board.publish(Time(0), &mut lanes, outlook, false);
         assert!(!board.is_due(Time(0)) && board.wakeup().is_none());
     }
 }

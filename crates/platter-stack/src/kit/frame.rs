@@ -66,7 +66,7 @@ impl<L: Layer> Frame<L> {
     pub fn spawn(&self, task: impl Future<Output = Status> + Send + 'static) {
         if let Ok(mut engine) = self.engine() {
             engine.spawn(Box::pin(task));
-            self.publish(self.now(), &engine);
+            self.publish(self.now(), &mut engine);
         }
     }
 
@@ -92,7 +92,7 @@ impl<L: Layer> Frame<L> {
             engine.run_tasks(now);
             engine.is_broken() || lock(&result).is_some()
         });
-        self.publish(self.now(), &engine);
+        self.publish(self.now(), &mut engine);
         let status = lock(&result).or(engine.is_broken().then_some(Err(BROKEN)));
         status.filter(|_| is_over).unwrap_or(Err(Fault::new(Kind::Stuck, Stage::Layer)))
     }

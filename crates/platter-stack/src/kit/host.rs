@@ -218,8 +218,9 @@ pub trait Host: Send + Sync + 'static {
     }
 
     /// Publishes the work that is left. To be called before the lock is released if that has changed.
-    fn publish(&self, now: Time, engine: &Self::Engine) {
-        self.board().publish(now, engine.lanes(), engine.outlook(now), self.is_simulated());
+    fn publish(&self, now: Time, engine: &mut Self::Engine) {
+        let outlook = engine.outlook(now);
+        self.board().publish(now, engine.lanes_mut(), outlook, self.is_simulated());
     }
 
     /// Ends a turn: wakes the lanes whose bios can continue, and publishes the work that is left.

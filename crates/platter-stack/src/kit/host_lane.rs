@@ -358,7 +358,7 @@ impl<T: LaneTasks> HostLane<T> {
         if self.listed && listens {
             engine.lanes_mut().set_hears(hears, timeout.map(|span| now + span));
         }
-        host.publish(now, &engine);
+        host.publish(now, &mut engine);
         Ok((listens, hears || !engine.is_out()))
     }
 

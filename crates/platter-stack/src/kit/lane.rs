@@ -90,6 +90,6 @@ impl<L: Layer> LaneTasks for Tasks<L> {
     fn end(&mut self, base: &mut LaneBase<Frame<L>>) {
         let Ok(mut engine) = base.host.engine() else { return };
         base.host.run_until(&mut engine, PATIENCE, |engine, _| engine.leave_lane(base.number));
-        base.host.publish(base.host.now(), &engine);
+        base.host.publish(base.host.now(), &mut engine);
     }
 }

@@ -46,8 +46,8 @@ struct LaneState<F> {
 ///
 /// Many threads may sleep until a bio on the shared lane completes. If all of them listened to it, each
 /// completion would wake all of them. So one of the lanes that sleep until their calls complete listens, and
-/// the others only wait to be kicked. A lane that stops listening while bios are in flight appoints another
-/// one.
+/// the others only wait to be kicked. A lane that stops listening while bios are in flight, or while the layer
+/// is to be run at a certain time, appoints another one.
 pub struct Lanes<F> {
     list: Vec<Option<LaneState<F>>>,
     /// The lane that listens, or will listen when it has woken.
@@ -147,12 +147,13 @@ impl<F> Lanes<F> {
         }
     }
 
-    /// The shared lane is to be run at a time: the listening lane may not sleep longer.
-    pub fn hasten(&self, at: Time) {
-        if let Some(number) = self.listener
-            && self.until.is_none_or(|until| until > at)
-        {
-            self.kick(number);
+    /// The shared lane is to be run at a time: the listening lane may not sleep longer. If none listens, one that sleeps listens
+    /// from now on: what it sleeps for may be later, or nothing but a kick.
+    pub fn hasten(&mut self, at: Time) {
+        match self.listener {
+            Some(number) if self.until.is_none_or(|until| until > at) => self.kick(number),
+            Some(_) => {}
+            None => self.appoint_sleeper(),
         }
     }
 
@@ -182,12 +183,15 @@ impl<F> Lanes<F> {
             // A lane that is awake runs again before it sleeps. (Kicked, it would never return to its caller.)
             Some(number) if !self.hears && self.until != Some(Time(0)) => self.kick(number),
             Some(_) => {}
-            None => {
-                if let Some(number) = self.sleepers.pop() {
-                    self.listener = Some(number);
-                    self.kick(number);
-                }
-            }
+            None => self.appoint_sleeper(),
+        }
+    }
+
+    /// Wakes a lane that sleeps, if there is one: it listens when it sleeps again.
+    fn appoint_sleeper(&mut self) {
+        if let Some(number) = self.sleepers.pop() {
+            self.listener = Some(number);
+            self.kick(number);
         }
     }
 
@@ -363,5 +367,25 @@ mod tests {
         lanes.awake(0);
         lanes.hasten(Time(4));
         assert_eq!(kicked(&entries), []);
+    }
+
+    /// The lane that listened has ended, and nothing is in flight: the others sleep without a time of their own.
+    #[test]
+    fn a_time_that_none_listens_for_wakes_one_that_sleeps() {
+        let (mut lanes, entries) = lanes(3);
+        assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
+        lanes.wake(0);
+        lanes.wake(2);
+        assert_eq!(kicked(&entries), []);
+        lanes.hasten(Time(5));
+        assert_eq!(kicked(&entries), [1]);
+        assert!(lanes.sleep(1) && !lanes.sleep(2), "it listens now");
+        lanes.set_hears(true, Some(Time(5)));
+        lanes.hasten(Time(5));
+        assert_eq!(kicked(&entries), []);
+        lanes.wake(1);
+        lanes.wake(2);
+        lanes.hasten(Time(5));
+        assert_eq!(kicked(&entries), [], "none sleeps");
     }
 }

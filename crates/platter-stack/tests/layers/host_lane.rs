@@ -312,9 +312,9 @@ fn bells_ring_when_the_lock_has_been_released() {
     assert_eq!(seen.load(Ordering::SeqCst), 7);
     assert_eq!(rings(), [true; 7], "each bell rings once");
     host.board.keep(&[], Arc::<Watchful>::clone(&bell));
-    let engine = host.engine().unwrap();
+    let mut engine = host.engine().unwrap();
     let outlook = Outlook { thread: Some(Time(9)), ..Outlook::default() };
-    host.board.publish(Time(0), &engine.lanes, outlook, false);
+    host.board.publish(Time(0), &mut engine.lanes, outlook, false);
     assert!(rings().is_empty());
     drop(engine);
     assert_eq!(rings(), [true], "so do those of threads that come back");
