@@ -37,10 +37,11 @@ pub struct Board {
     wakers: Mutex<Vec<Weak<dyn Bell>>>,
     /// The time for which they were last rung, or [`NEVER`].
     told: AtomicU64,
-    /// The same, if there was no work left after that.
+    /// The same, if a thread comes then also if the work has become later or none is left.
     visit: AtomicU64,
-    /// There was no work left for a while since it was told. Used under the lock only.
-    kept: AtomicBool,
+    /// The latest time that a thread may have found since then, if it is later; 0: none; [`NEVER`]: there was no work left for a
+    /// while. Used under the lock only.
+    seen: AtomicU64,
 }
 
 impl Default for Board {
@@ -53,7 +54,7 @@ impl Default for Board {
             wakers: Mutex::default(),
             told: AtomicU64::new(NEVER),
             visit: AtomicU64::new(NEVER),
-            kept: AtomicBool::new(false),
+            seen: AtomicU64::new(0),
         }
     }
 }
@@ -79,7 +80,7 @@ impl Board {
         self.out.load(Ordering::SeqCst)
     }
 
-    /// When the thread that was told of work comes back, although none is left.
+    /// When the thread that was told of work comes back, also if that is later or none is left.
     #[inline]
     pub fn visit(&self) -> Option<Time> {
         let at = self.visit.load(Ordering::SeqCst);
@@ -113,10 +114,7 @@ impl Board {
         set(&self.out, outlook.is_out);
         set(&self.works, outlook.has_work);
         set(&self.is_heard, lanes.is_heard());
-        let due = outlook.due.map_or(NEVER, |at| at.0);
-        if self.due.load(Ordering::Relaxed) != due {
-            self.due.store(due, Ordering::SeqCst);
-        }
+        set_time(&self.due, outlook.due.map_or(NEVER, |at| at.0));
         if let Some(at) = outlook.due {
             lanes.hasten(at);
         }
@@ -133,28 +131,34 @@ impl Board {
 
     /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
     fn tell<F>(&self, now: Time, lanes: &Lanes<F>, thread: Option<Time>, comes: bool) {
-        let told = self.told.load(Ordering::SeqCst);
-        let keeps = thread.is_none() && comes && now.0 < told;
-        let visit = if keeps { told } else { NEVER };
-        // Hardly ever changed, and a store costs more than a look.
-        if self.visit.load(Ordering::Relaxed) != visit {
-            self.visit.store(visit, Ordering::SeqCst);
-        }
-        // Work came and went, so the thread may have looked while there was none, and know of a later time.
-        let was_kept = self.kept.load(Ordering::Relaxed);
-        self.kept.store(keeps || (was_kept && now.0 < told), Ordering::Relaxed);
+        let (told, seen) = (self.told.load(Ordering::SeqCst), self.seen.load(Ordering::Relaxed));
+        let is_past = told <= now.0;
         match thread {
-            None if keeps || told == NEVER => {}
-            None => self.told.store(NEVER, Ordering::SeqCst),
-            Some(at) if at.0 < told || (told <= now.0 && was_kept) => {
-                self.told.store(at.0, Ordering::SeqCst);
-                self.kept.store(false, Ordering::Relaxed);
+            None if comes && !is_past => set_time(&self.seen, NEVER),
+            None => self.set_told(Time(NEVER)),
+            Some(at) if at.0 < told || (is_past && at.0 < seen) => {
+                self.set_told(at);
                 lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| lanes.ring_later(waker));
             }
-            // In this case a thread has checked and knows the next time.
-            Some(at) if told <= now.0 => self.told.store(at.0, Ordering::SeqCst),
+            // In this case a thread has checked, and knows this time or an earlier one.
+            Some(at) if is_past => self.set_told(at),
+            Some(at) if at.0 > told => set_time(&self.seen, seen.max(at.0)),
             Some(_) => {}
         }
+        // A thread that looks until then, and finds work that is later, would not know of what comes between.
+        set_time(&self.visit, if comes { self.told.load(Ordering::Relaxed) } else { NEVER });
+    }
+
+    fn set_told(&self, at: Time) {
+        set_time(&self.told, at.0);
+        set_time(&self.seen, 0);
+    }
+}
+
+/// As [`set`], of a time.
+fn set_time(cell: &AtomicU64, value: u64) {
+    if cell.load(Ordering::Relaxed) != value {
+        cell.store(value, Ordering::SeqCst);
     }
 }
 
@@ -221,6 +225,23 @@ mod tests {
         assert_eq!(
             [tell(10, None), tell(11, Some(30)), tell(20, Some(30)), tell(30, Some(40))],
             [0, 0, 1, 0]
+        );
+    }
+
+    /// It comes at the time that it was told. If it finds then that the work is due later, it is rung if other work comes before.
+    #[test]
+    fn a_keeper_is_rung_for_work_that_is_earlier_than_what_it_found() {
+        let (board, rings) = (Board::default(), Arc::new(Rings::default()));
+        board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
+        let tell = |now, thread| told(&board, &rings, now, thread, false);
+        assert_eq!([tell(0, Some(30)), tell(20, Some(50))], [1, 0]);
+        assert_eq!(board.visit(), Some(Time(30)), "also for work that comes between");
+        assert_eq!((tell(31, Some(31)), board.visit()), (1, Some(Time(31))));
+        // Not for what it has found, or what is later.
+        assert_eq!([tell(32, Some(60)), tell(40, Some(70)), tell(61, Some(70)), tell(70, Some(80))], [0; 4]);
+        assert_eq!(
+            [tell(71, Some(75)), tell(72, Some(90)), tell(73, Some(85)), tell(76, Some(88))],
+            [1, 0, 0, 1]
         );
     }
 
