@@ -273,6 +273,13 @@ impl Engine {
         })
     }
 
+    /// Whether the result of an operation is there, which its task has not fetched yet, or follows when cached pages have been
+    /// dropped. The device may have carried it out, so it is too late to give it up.
+    pub(super) fn has_result(&self, ticket: u64) -> bool {
+        let sweeps = |pass: &Pass| pass.ticket == ticket && matches!(pass.state, PassState::Sweep(..));
+        self.jobs.over.iter().any(|&(over, _)| over == ticket) || self.jobs.passes.iter().any(sweeps)
+    }
+
     /// Does a piece of each job.
     pub(super) fn run_jobs(&mut self) {
         // The last one may have ended outside: then there is nothing to go on with.

@@ -45,12 +45,15 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Fails tasks whose deadline has passed.
+    /// Fails tasks whose deadline has passed, unless the device has ended their operation: they end soon, with its result.
     fn expire(&mut self, now: Time, engine: &mut Engine) {
         if self.deadline.is_none_or(|at| at > now) {
             return;
         }
         for task in self.tasks.iter_mut().filter(|task| task.is_late(now)) {
+            if engine.has_result(task.ticket) {
+                continue;
+            }
             let range = task.start..task.start.saturating_add(task.size);
             let fault = match task.bio.changes() {
                 true => engine.why_late(&range),
@@ -58,7 +61,8 @@ impl Tasks {
             };
             engine.give_up(now, task, fault);
         }
-        self.deadline = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline).min();
+        let deadlines = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline);
+        self.deadline = deadlines.filter(|&at| at > now).min();
     }
 
     /// Asks the policy what a read is going to ask, if its first page is missing: it then takes the lock only once.
@@ -123,6 +127,10 @@ impl Tasks {
             }
             engine.step(now, task, base.host.through);
             self.fresh |= task.wait == Wait::Turn;
+            if task.is_late(now) {
+                // It had a result, and has more to do, such as a flush.
+                self.deadline = task.deadline;
+            }
         }
         engine.lanes.forget_failures(base.number);
     }
@@ -282,6 +290,8 @@ impl LaneTasks for Tasks {
             match engine.io_of_pass(task.ticket) {
                 // The device is carrying it out and is asked to cancel it.
                 Some(key) => engine.cancel(key),
+                // The device has carried it out: it ends soon, with the result.
+                None if engine.has_result(task.ticket) => {}
                 None => engine.give_up(now, task, Fault::new(Kind::Cancelled, Stage::Layer)),
             }
         }

@@ -1,6 +1,8 @@
 //! Commands of the disk's own set pass a cache without breaking what it promises.
 
-use crate::disk::{Disk, INQUIRED, Lane, NOWHERE, Options, SECOND, command, flush, numbered, read, write};
+use crate::disk::{
+    Disk, INQUIRED, Lane, NOWHERE, Options, SECOND, SIZE, command, flush, numbered, read, write,
+};
 use crate::rig::{cached, small, until};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::{Outcome, Reach};
@@ -43,8 +45,13 @@ impl Drop for Guarded {
 }
 
 fn open() -> (Arc<Disk>, Device, Guarded) {
+    open_sized(64)
+}
+
+/// With a cache of `pages` pages.
+fn open_sized(pages: u64) -> (Arc<Disk>, Device, Guarded) {
     let (disk, below) = Disk::open(Options::default());
-    let settings = Settings { readahead: platter_cache::readahead::by_name("none").unwrap(), ..small(64) };
+    let settings = Settings { readahead: platter_cache::readahead::by_name("none").unwrap(), ..small(pages) };
     let device = cached(Arc::clone(below.backend()), &settings);
     let lane = Guarded(Lane::open(&device), Arc::clone(&disk));
     (disk, device, lane)
@@ -214,6 +221,44 @@ fn one_that_fails_or_times_out_drops_the_pages_too() {
     assert_eq!((lane.is_done(5), disk.held()), (false, vec![PAGE]), "nothing is read while it is in doubt");
     settle(&disk, &mut lane, 5);
     assert_eq!(lane.brought(5), 11);
+}
+
+/// Has another lane take the completion of a bio of the disk, and then `gives_up` the bio on its own lane. Returns what has come
+/// back there.
+fn given_up_late(mut bio: Bio, gives_up: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk>, Bio) {
+    let token = bio.token();
+    let (disk, device, mut lane) = open_sized(512);
+    let mut other = Guarded(Lane::open(&device), Arc::clone(&disk));
+    // So many that to drop them takes more than one turn.
+    (0..SIZE / PAGE).for_each(|page| run(&disk, &mut lane, read(page * PAGE, page)));
+    bio.set_deadline(Some(disk.now() + SECOND));
+    lane.send(bio);
+    assert_eq!((disk.held().len(), lane.is_done(token)), (1, false));
+    disk.finish_all();
+    other.channel.poll(&mut Vec::new());
+    gives_up(&disk, &mut lane, token);
+    settle(&disk, &mut lane, token);
+    let at = lane.done.iter().position(|bio| bio.token() == token).expect("it is back");
+    (disk, lane.done.swap_remove(at))
+}
+
+/// A failure would say that nothing was carried out, or that this is not known.
+#[test]
+fn what_the_disk_has_ended_keeps_its_result_if_it_is_given_up_then() {
+    let ways: [fn(&Disk, &mut Lane, u64); 2] =
+        [|_, lane, token| lane.channel.cancel(token), |disk, _, _| disk.pass(SECOND)];
+    for gives_up in ways {
+        let (_disk, mut bio) = given_up_late(sent(reads(PAGE), 4096, 5, 1000), gives_up);
+        assert_eq!((bio.status(), bio.done()), (Ok(()), 4096));
+        assert_eq!(bio.take_buffer::<Vec<u8>>().expect("with its memory")[0], 0, "what is on the disk");
+        let (disk, bio) = given_up_late(sent(changes(PAGE), 4096, 9, 1000), gives_up);
+        assert_eq!((bio.status(), disk.byte(PAGE)), (Ok(()), 9));
+        let (_disk, bio) = given_up_late(sent(Reach::Everything, 0, 0, 1000), gives_up);
+        assert_eq!(bio.status(), Ok(()));
+        let discard = numbered(Bio::new(Op::Discard, PAGE, 4 * PAGE), 1000, Flags::NONE);
+        let (_disk, bio) = given_up_late(discard, gives_up);
+        assert_eq!(bio.status(), Ok(()));
+    }
 }
 
 #[test]
