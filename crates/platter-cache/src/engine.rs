@@ -475,11 +475,6 @@ impl Engine {
         key
     }
 
-    /// Asks the device to cancel an operation that was passed on.
-    pub(super) fn cancel(&mut self, key: IoKey) {
-        self.port.order([Order::Cancel(Ios::token(key))]);
-    }
-
     /// Most segments of the cache's own bios.
     pub(super) fn max_segments(&self) -> u16 {
         self.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)
@@ -565,6 +560,10 @@ impl Turns for Engine {
 
     fn has_progress(&self) -> bool {
         self.progress
+    }
+
+    fn panicked(&self) {
+        self.pages.store.frames().shut();
     }
 
     /// Only used where the cache is dropped.

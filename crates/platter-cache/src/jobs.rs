@@ -5,7 +5,7 @@
 
 use super::answers::Answers;
 use super::engine::{Ask, Engine, WINDOW};
-use super::ios::IoKey;
+use super::ios::{IoKey, Ios};
 use super::pages::{CURRENT, PageTable};
 use super::task::{Flushing, Progress};
 use super::writeback::{BATCH, MAX_WRITES};
@@ -16,6 +16,7 @@ use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::handle::HandleId;
 use platter_block::time::Time;
+use platter_stack::kit::port::Order;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -271,6 +272,11 @@ impl Engine {
             PassState::Out(key) => Some(key),
             _ => None,
         })
+    }
+
+    /// Asks the device to cancel an operation that was passed on.
+    pub(super) fn cancel(&mut self, key: IoKey) {
+        self.port.order([Order::Cancel(Ios::token(key))]);
     }
 
     /// Whether the result of an operation is there, which its task has not fetched yet, or follows when cached pages have been

@@ -292,7 +292,9 @@ mod tests {
     use super::*;
     use crate::device::Cache;
     use crate::{Prefault, Settings};
+    use platter_block::backend::LaneUse;
     use platter_disk::device::Device;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
 
     const MIB: u64 = 1 << 20;
 
@@ -327,5 +329,40 @@ mod tests {
         // A size that there is memory for keeps all of it.
         engine.pages.set_most(12288);
         assert_eq!(engine.pages.take_gone(), None);
+    }
+
+    /// Takes the lock when it is dropped.
+    struct Takes<'a>(&'a Shared);
+
+    impl Drop for Takes<'_> {
+        fn drop(&mut self) {
+            drop(self.0.engine());
+        }
+    }
+
+    /// They end at the panic, not when the lock is tried next. A thread that was panicking before breaks nothing.
+    #[test]
+    fn reads_without_the_lock_end_at_a_panic_with_it() {
+        let below = Device::null(1 << 30).unwrap();
+        let settings = Settings { size: 4 * MIB, ..Settings::default() };
+        let cache = Cache::new(Arc::clone(below.backend()), &settings).unwrap();
+        let mut lane = cache.open_lane(LaneUse::Exclusive).unwrap();
+        let (shared, now, mut done) = (cache.shared(), cache.now(), Vec::new());
+        lane.submit(now, Bio::write(0, vec![1u8; 4096]).unwrap());
+        (0..64).for_each(|_| lane.turn(now, &mut done));
+        assert_eq!(done.len(), 1);
+        let is_read = || shared.frames.read(0, &mut [0; 4096]);
+        let panics = |hold: &dyn Fn()| catch_unwind(AssertUnwindSafe(hold)).is_err();
+        assert!(is_read());
+        assert!(panics(&|| {
+            let _takes = Takes(shared);
+            assert!(!is_read(), "a panic before the lock is taken");
+        }));
+        assert!(is_read());
+        assert!(panics(&|| {
+            let engine = shared.engine().unwrap();
+            assert!(engine.is_out(), "a panic with the lock held");
+        }));
+        assert!(!is_read());
     }
 }

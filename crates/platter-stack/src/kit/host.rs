@@ -63,6 +63,9 @@ pub trait Turns: Send {
         self.has_progress()
     }
 
+    /// A panic with the lock held has broken the state: what is answered without the lock ends. The lock is still held.
+    fn panicked(&self) {}
+
     /// A thread waits: the own lanes hold nothing back.
     fn unplug(&mut self, now: Time);
 
@@ -79,12 +82,15 @@ pub struct EngineLock<'a, E: Turns> {
     _depth: Depth,
     /// Since when, if that is recorded.
     since: Option<Instant>,
+    /// The thread was panicking before, which does not break the state.
+    was_panicking: bool,
 }
 
 impl<'a, E: Turns> EngineLock<'a, E> {
     /// From the guard of the lock, which has just been taken.
     pub fn new(guard: MutexGuard<'a, E>) -> EngineLock<'a, E> {
-        EngineLock { guard, rings: None, _depth: Depth::enter(), since: lock_times::begin() }
+        let (since, was_panicking) = (lock_times::begin(), std::thread::panicking());
+        EngineLock { guard, rings: None, _depth: Depth::enter(), since, was_panicking }
     }
 }
 
@@ -106,6 +112,9 @@ impl<E: Turns> Drop for EngineLock<'_, E> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.guard.lanes().kick_all();
+            if !self.was_panicking {
+                self.guard.panicked();
+            }
         }
         if let Some(since) = self.since {
             lock_times::end(std::ptr::from_ref(&*self.guard).addr(), since);
