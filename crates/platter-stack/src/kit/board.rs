@@ -116,7 +116,7 @@ impl Board {
         set(&self.is_heard, lanes.is_heard());
         set_time(&self.due, outlook.due.map_or(NEVER, |at| at.0));
         if let Some(at) = outlook.due {
-            lanes.hasten(at);
+            lanes.hasten(at, outlook.thread.is_some_and(|thread| thread <= at));
         }
         self.tell(now, lanes, outlook.thread, !simulated);
     }

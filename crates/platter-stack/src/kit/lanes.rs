@@ -147,13 +147,13 @@ impl<F> Lanes<F> {
         }
     }
 
-    /// The shared lane is to be run at a time: the listening lane may not sleep longer. If none listens, one that sleeps listens
-    /// from now on: what it sleeps for may be later, or nothing but a kick.
-    pub fn hasten(&mut self, at: Time) {
+    /// The shared lane is to be run at a time: the listening lane may not sleep longer. If none listens and no thread of the
+    /// layer `comes` by then, one that sleeps listens from now on: what it sleeps for may be later, or nothing but a kick.
+    pub fn hasten(&mut self, at: Time, comes: bool) {
         match self.listener {
             Some(number) if self.until.is_none_or(|until| until > at) => self.kick(number),
-            Some(_) => {}
-            None => self.appoint_sleeper(),
+            None if !comes => self.appoint_sleeper(),
+            _ => {}
         }
     }
 
@@ -360,12 +360,12 @@ mod tests {
         assert_eq!((kicked(&entries), lanes.is_heard()), (vec![0], false));
         // If there is work before the lane wakes up, it must set an earlier wakeup.
         lanes.set_hears(true, Some(Time(5)));
-        lanes.hasten(Time(5));
+        lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), []);
-        lanes.hasten(Time(4));
+        lanes.hasten(Time(4), false);
         assert_eq!(kicked(&entries), [0]);
         lanes.awake(0);
-        lanes.hasten(Time(4));
+        lanes.hasten(Time(4), false);
         assert_eq!(kicked(&entries), []);
     }
 
@@ -376,16 +376,17 @@ mod tests {
         assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
         lanes.wake(0);
         lanes.wake(2);
+        lanes.hasten(Time(5), true);
         assert_eq!(kicked(&entries), []);
-        lanes.hasten(Time(5));
+        lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), [1]);
         assert!(lanes.sleep(1) && !lanes.sleep(2), "it listens now");
         lanes.set_hears(true, Some(Time(5)));
-        lanes.hasten(Time(5));
+        lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), []);
         lanes.wake(1);
         lanes.wake(2);
-        lanes.hasten(Time(5));
+        lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), [], "none sleeps");
     }
 }
