@@ -102,6 +102,8 @@ impl SyncLane {
     /// help, none does: the bio stays in the lane.
     pub(super) fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
+        // As the bio has it, which is rounded up: a call that ended earlier would end before its device has noted what is in doubt.
+        let until = until.map(|until| bio.deadline().map_or(until, |deadline| deadline.max(until)));
         let identity = bio.identity();
         self.last += 1;
         let token = self.last;

@@ -35,6 +35,25 @@ fn nothing_overtakes_a_write_in_doubt() {
     rig.device.flush().unwrap();
 }
 
+/// Also one that is submitted at the time at which the call with the first write has ended.
+#[test]
+fn nothing_overtakes_a_write_that_has_just_timed_out() {
+    for before in 0..2 {
+        let rig = rig(&[("check_interval", 1000)]);
+        (0..before).for_each(|_| rig.device.write_at(&[1; 4096], 0).unwrap());
+        hang(&rig.sim, 20);
+        let error = rig.device.write_at_with(&[2; 4096], 0, limit(1)).unwrap_err();
+        assert_eq!((error.fault.kind, item(&rig.device, "in doubt")), (Kind::TimedOut, Value::Number(1)));
+        assert_eq!(rig.device.flush().unwrap_err().fault.kind, Kind::InDoubt);
+        rig.device.write_at(&[4; 4096], 0).unwrap();
+        let clock = rig.world.clock();
+        clock.advance_to(clock.now() + Span::from_secs(60));
+        let mut data = [0; 4096];
+        rig.device.read_at(&mut data, 0).unwrap();
+        assert!(data == [4; 4096], "{}", data[0]);
+    }
+}
+
 /// The path is gone for ever when the disk has ended the write. Its queue has the write back, and nothing is left in doubt.
 #[test]
 fn a_doubt_ends_also_through_a_path_that_is_gone() {
