@@ -50,6 +50,8 @@ fn over_disks(row: &LayerType, disk: impl Fn() -> Arc<dyn Backend>) -> Device {
     }
     let named: &[(&str, i64)] = match row.name {
         "error" => &[("chance", 0)],
+        // Three calls without an answer take its only path down. I/O waits until the path has answered.
+        "multipath" => &[("no_path_timeout", 600_000)],
         _ => &[],
     };
     Device::new(row.make(named, members).expect("it can be made"))
