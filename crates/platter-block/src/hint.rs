@@ -14,8 +14,9 @@ pub enum Hint {
     WillNeed,
     /// The range will not be needed any more: its clean pages are dropped, and its dirty ones written.
     DontNeed,
-    /// Each byte will be needed once: pages that are read from the disk for it are evicted before others, and its reads do not count
-    /// as uses of pages that were cached before. Holds until [`Normal`](Hint::Normal).
+    /// Each byte will be needed once: pages that are read from the disk for it are evicted before others. A read that is answered
+    /// from memory alone counts as a use all the same, so reads should have the size of a page or more. Holds until
+    /// [`Normal`](Hint::Normal).
     NoReuse,
 }
 

@@ -166,8 +166,8 @@ impl Engine {
     }
 
     /// Whether an epoch has ended since the flush began to go through the pages. Then those of the next one, which it may have passed
-    /// over, can be written. This also tells when only one epoch is left, so that only the flush's own range counts: pages of it were
-    /// passed over as well.
+    /// over, can be written. It may also be the last one, so that only the flush's own range counts from now on: the pages of that
+    /// range before `at` were passed over, too.
     fn has_next_epoch(&self, flushing: &Flushing) -> bool {
         flushing.oldest != self.pages.dirty.oldest_epoch() && !defect::is_on(Defect::CacheFlushMissesEpochs)
     }

@@ -37,10 +37,10 @@ pub struct Board {
     wakers: Mutex<Vec<Weak<dyn Bell>>>,
     /// The time for which they were last rung, or [`NEVER`].
     told: AtomicU64,
-    /// The same, if a thread comes then also if the work has become later or none is left.
+    /// The same if it is still to come, so that a thread comes then also if the work is later by then, or none is left.
     visit: AtomicU64,
-    /// The latest time that a thread may have found since then, if it is later; 0: none; [`NEVER`]: there was no work left for a
-    /// while. Used under the lock only.
+    /// The latest time that a thread may have found when it looked since then. 0: it knows the time for which it was rung, or an
+    /// earlier one. [`NEVER`]: it may have found no work. Used under the lock only.
     seen: AtomicU64,
 }
 
@@ -118,7 +118,7 @@ impl Board {
         if let Some(at) = outlook.due {
             lanes.hasten(at, outlook.thread.is_some_and(|thread| thread <= at));
         }
-        self.tell(now, lanes, outlook.thread, !simulated);
+        self.tell(now, lanes, outlook, !simulated);
     }
 
     /// A panic has broken the layer: no work is left, and nothing is published any more. To be called when no thread can publish.
@@ -130,28 +130,32 @@ impl Board {
     }
 
     /// Lanes run what bios wait for. Other work needs a thread that comes back at a certain time.
-    fn tell<F>(&self, now: Time, lanes: &Lanes<F>, thread: Option<Time>, comes: bool) {
+    fn tell<F>(&self, now: Time, lanes: &Lanes<F>, outlook: Outlook, comes: bool) {
         let (told, seen) = (self.told.load(Ordering::SeqCst), self.seen.load(Ordering::Relaxed));
         let is_past = told <= now.0;
-        match thread {
+        let due = outlook.due.map_or(NEVER, |at| at.0);
+        // One that is to look now sleeps until work is due after that.
+        let finds = outlook.thread.map_or(NEVER, |at| if at > now { at.0 } else { due });
+        match outlook.thread {
             None if comes && !is_past => set_time(&self.seen, NEVER),
-            None => self.set_told(Time(NEVER)),
-            Some(at) if at.0 < told || (is_past && at.0 < seen) => {
-                self.set_told(at);
+            None => self.set_told(NEVER, 0),
+            Some(at) if at.0 < told || (is_past && finds < seen) => {
+                self.set_told(at.0, if at > now { 0 } else { due });
                 lock(&self.wakers).iter().filter_map(Weak::upgrade).for_each(|waker| lanes.ring_later(waker));
             }
             // In this case a thread has checked, and knows this time or an earlier one.
-            Some(at) if is_past => self.set_told(at),
+            Some(at) if is_past => self.set_told(at.0, if at > now { 0 } else { seen.max(due) }),
             Some(at) if at.0 > told => set_time(&self.seen, seen.max(at.0)),
             Some(_) => {}
         }
-        // A thread that looks until then, and finds work that is later, would not know of what comes between.
-        set_time(&self.visit, if comes { self.told.load(Ordering::Relaxed) } else { NEVER });
+        // The thread also comes if the work is later by then: otherwise it would not learn of work that becomes due in between.
+        let told = self.told.load(Ordering::Relaxed);
+        set_time(&self.visit, if comes && told > now.0 { told } else { NEVER });
     }
 
-    fn set_told(&self, at: Time) {
-        set_time(&self.told, at.0);
-        set_time(&self.seen, 0);
+    fn set_told(&self, at: u64, seen: u64) {
+        set_time(&self.told, at);
+        set_time(&self.seen, seen);
     }
 }
 
@@ -236,13 +240,33 @@ mod tests {
         let tell = |now, thread| told(&board, &rings, now, thread, false);
         assert_eq!([tell(0, Some(30)), tell(20, Some(50))], [1, 0]);
         assert_eq!(board.visit(), Some(Time(30)), "also for work that comes between");
-        assert_eq!((tell(31, Some(31)), board.visit()), (1, Some(Time(31))));
+        assert_eq!((tell(31, Some(31)), board.visit()), (1, None));
         // Not for what it has found, or what is later.
         assert_eq!([tell(32, Some(60)), tell(40, Some(70)), tell(61, Some(70)), tell(70, Some(80))], [0; 4]);
         assert_eq!(
             [tell(71, Some(75)), tell(72, Some(90)), tell(73, Some(85)), tell(76, Some(88))],
             [1, 0, 0, 1]
         );
+    }
+
+    /// Work that a thread has to do now lasts: it is rung once, comes at no time that has passed, and is rung again when a time is
+    /// due that it cannot have found.
+    #[test]
+    fn a_keeper_that_has_work_now_sleeps_until_it_is_told_of_a_time() {
+        let (board, rings) = (Board::default(), Arc::new(Rings::default()));
+        board.keep(&[], Arc::clone(&rings) as Arc<dyn Bell>);
+        let tell = |now, due: Option<u64>| {
+            let outlook = Outlook { due: due.map(Time), thread: Some(Time(now)), ..Outlook::default() };
+            board.publish(Time(now), &mut Lanes::<()>::default(), outlook, false);
+            assert_eq!(board.visit(), None);
+            rings.0.swap(0, Ordering::SeqCst)
+        };
+        assert_eq!([tell(1, None), tell(2, None), tell(3, None)], [1, 0, 0]);
+        assert_eq!(
+            [tell(4, Some(20)), tell(5, Some(20)), tell(6, Some(30)), tell(7, Some(25))],
+            [1, 0, 0, 1]
+        );
+        assert_eq!([tell(8, Some(25)), tell(9, None), tell(10, Some(40))], [0, 0, 1]);
     }
 
     #[test]

@@ -14,10 +14,10 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How long a lane or a layer that is dropped waits for devices that carry out nothing of what it waits for. Only an I/O that
-/// succeeds, and that a bio or a task which a thread waits for needed, makes it wait for as long again
-/// ([`Turns::has_advanced`]). Timers, failures, and I/O that the layer does for itself do not, because these may go on for
-/// ever: a path that has failed is checked again and again.
+/// How long a lane or a layer that is dropped waits for devices that carry out nothing of what it waits for. For layers of a
+/// [`Frame`](super::Frame) only an I/O that succeeds, and that a bio or a task which a thread waits for needed, makes it wait for as
+/// long again ([`Turns::has_advanced`]). Timers, failures, and I/O that the layer does for itself do not, because these may go
+/// on for ever: a path that has failed is checked again and again. A cache waits again for any I/O that ends: it tries each page once.
 pub const PATIENCE: Span = Span::from_secs(30);
 
 /// The state of a layer that its lanes share, behind one lock: its own lanes below, and what bios wait for. Whichever
