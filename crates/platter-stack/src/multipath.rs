@@ -115,6 +115,8 @@ struct Multipath {
     below: Below,
     /// A path works again, or no path has worked for too long.
     turned: Arc<Event>,
+    /// A path was left.
+    left: Arc<Event>,
     /// A range is in doubt no longer.
     settled: Arc<Event>,
     /// One flush at a time.
@@ -176,6 +178,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
     let layer = Arc::new(Multipath {
         state: Mutex::new(state),
         turned: Event::new(&below),
+        left: Event::new(&below),
         settled: Event::new(&below),
         turn: Permits::new(&below, 1),
         notices: Notices::default(),
@@ -235,6 +238,7 @@ impl Multipath {
         let item = report::path(path, &state.paths.all()[path]);
         drop(state);
         self.notices.tell(item);
+        self.left.happen();
         self.below.spawn(Arc::clone(self).check(path));
         if let Some(outage) = outage {
             self.below.spawn(Arc::clone(self).give_up(outage, patience));

@@ -1,7 +1,16 @@
 //! What a layer needs to know of a bio that it may carry out again through another device.
 
-use super::core::Task;
+use super::core::{Below, Task};
 use platter_block::fault::Fault;
+
+impl Below {
+    /// Whether the task that runs is one of a bio that has failed, because it was cancelled or its deadline passed while no
+    /// device had it: nothing waits for the task any more. For [`Layer::flush`](super::Layer::flush), which has no [`Task`].
+    pub fn is_given_up(&self) -> bool {
+        let core = self.core();
+        core.tasks.get(core.current as usize).is_some_and(|task| !task.is_own && !task.is_in_use())
+    }
+}
 
 impl Task {
     /// First byte, and byte past the last, of what the bio may read or change.

@@ -2,9 +2,13 @@
 
 use super::Multipath;
 use super::identity::{is_of_path, was_not_delivered};
+use crate::kit::Io;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 /// What is known of flushes.
 #[derive(Default)]
@@ -21,6 +25,12 @@ impl Flushes {
     pub(super) fn acknowledge(&mut self) {
         self.failed = None;
     }
+
+    /// The result of a flush, as far as earlier ones decide it.
+    fn of_earlier(&self) -> Status {
+        self.failed
+            .map_or(Ok(()), |fault| Err(Fault { kind: Kind::FlushFailed, stage: Stage::Layer, ..fault }))
+    }
 }
 
 /// Whether a flush that failed so may have lost what was written before. The fault of a path has not, since another path, or the
@@ -31,7 +41,8 @@ fn may_have_lost(fault: Fault) -> bool {
 
 impl Multipath {
     /// Flushes the disk when the flushes before have ended. If two were on the way, one could report as durable what the
-    /// failure of the other has lost: a disk tells such a failure once, through one path.
+    /// failure of the other has lost: a disk tells such a failure once, through one path. The exception is a flush with which its
+    /// path was left; see [`await_late`](Multipath::await_late).
     pub(super) async fn flush_in_turn(self: &Arc<Self>) -> Status {
         if !self.state().doubts.is_empty() {
             return Err(Fault::new(Kind::InDoubt, Stage::Layer));
@@ -39,6 +50,10 @@ impl Multipath {
         // Whatever has completed by now is covered by any flush that begins later.
         let first = self.state().flushes.begun + 1;
         let _turn = self.turn.take().await;
+        if self.below.is_given_up() {
+            // Nothing waits for it, and those behind it do.
+            return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+        }
         if let Some(status) = self.known_already(first) {
             return status;
         }
@@ -47,7 +62,8 @@ impl Multipath {
             state.flushes.begun += 1;
             state.flushes.begun
         };
-        let result = self.flush_dirty().await;
+        // A flush with which its path was left may have failed meanwhile.
+        let result = self.flush_dirty().await.and_then(|()| self.state().flushes.of_earlier());
         if result.is_ok() {
             self.state().flushes.succeeded = number;
         }
@@ -58,8 +74,8 @@ impl Multipath {
     /// or a later one, has succeeded; or it cannot succeed.
     fn known_already(&self, first: u64) -> Option<Status> {
         let state = self.state();
-        if let Some(fault) = state.flushes.failed {
-            return Some(Err(Fault { kind: Kind::FlushFailed, stage: Stage::Layer, ..fault }));
+        if let Err(fault) = state.flushes.of_earlier() {
+            return Some(Err(fault));
         }
         if state.flushes.succeeded >= first {
             return Some(Ok(()));
@@ -100,28 +116,74 @@ impl Multipath {
         }
     }
 
-    /// Flushes the disk through a path; through another one if that fails.
+    /// Flushes the disk through a path; through another one if that fails, or is left before it has answered.
     async fn flush_through(self: &Arc<Self>, wanted: usize) -> Status {
         let (mut path, mut forgiven) = (wanted, 0);
         loop {
-            let status = self.below.flush(path).await;
-            match status {
-                Err(fault) if self.forgives(path, fault, &mut forgiven) => {
+            match self.flush_until_left(path).await {
+                None => {}
+                Some(Err(fault)) if self.forgives(path, fault, &mut forgiven) => {
                     if self.state().paths.get(path).is_up {
                         continue;
                     }
                 }
-                Err(fault) if is_of_path(fault) => self.leave(path, fault),
-                Ok(()) if path != wanted => {
+                Some(Err(fault)) if is_of_path(fault) => self.leave(path, fault),
+                Some(Ok(())) if path != wanted => {
                     // The queue of the path keeps its failure in mind, of which nothing is lost now.
                     self.devices[wanted].acknowledge_flush_failure();
                     return Ok(());
                 }
-                status => return status,
+                Some(status) => return status,
             }
             path = self.path(0, &[]).await.ok_or(Fault::new(Kind::Gone, Stage::Layer))?;
             self.state().paths.give_back(path, 0, None);
         }
+    }
+
+    /// Flushes the disk through a path. `None`: the path was left before it has answered; it may still do so.
+    async fn flush_until_left(self: &Arc<Self>, path: usize) -> Option<Status> {
+        let failures = {
+            let mut state = self.state();
+            let path = state.paths.get(path);
+            // It was left while another path had a flush.
+            path.is_up.then_some(path.failures)?
+        };
+        let mut flush = self.below.flush(path);
+        loop {
+            let mut left = pin!(self.left.wait());
+            let ended = poll_fn(|context| match Pin::new(&mut flush).poll(context) {
+                Poll::Ready(status) => Poll::Ready(Some(status)),
+                Poll::Pending => left.as_mut().poll(context).map(|()| None),
+            });
+            if let Some(status) = ended.await {
+                return Some(status);
+            }
+            if self.state().paths.get(path).failures != failures {
+                break;
+            }
+        }
+        self.below.spawn(Arc::clone(self).await_late(path, flush));
+        None
+    }
+
+    /// Waits for a flush with which its path was left, and keeps its failure in mind.
+    ///
+    /// Meanwhile a flush through another path may succeed, and does not wait for this one, which may never be answered. It
+    /// began later, so it covers all writes that completed before it began and that the disk still had. If the disk fails this
+    /// flush after that, it has lost only later writes. If it has failed this one before, and the answer is on its way, it
+    /// may have lost writes of which the other path was not told: that flush has succeeded in error. The same is so if the
+    /// answer never comes, or the path fails with it, and nothing tells these cases apart. So any failure of the disk that is
+    /// heard of late fails the next flush, whichever of the two came first.
+    async fn await_late(self: Arc<Self>, path: usize, flush: Io) -> Status {
+        let status = flush.await;
+        self.note_failure(status);
+        if let Err(fault) = status
+            && (is_of_path(fault) || was_not_delivered(fault))
+        {
+            // The queue of the path keeps that in mind. The disk has what was written, for whatever flush came after this one.
+            self.devices[path].acknowledge_flush_failure();
+        }
+        status
     }
 
     /// The paths that carried writes since the last flush, or any one; of those that have failed, another one in their place.

@@ -1,6 +1,6 @@
 //! A flush that fails has failed for the whole disk, whatever path the next one takes.
 
-use crate::{Rig, away, item, rig, text};
+use crate::{Rig, away, item, limit, rig, text};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::fault::Kind;
@@ -115,4 +115,58 @@ fn flushes_that_wait_share_the_next_one() {
     let before = device.counters().flushes;
     assert_eq!(overlap(&mut channel, 5), [None; 6]);
     assert_eq!(device.counters().flushes - before, 2);
+}
+
+/// The device over both paths. The first one answers no read for an hour; it answers flushes after a minute, and has failed
+/// the first one then.
+fn silent(rig: &Rig) -> Device {
+    let error = layer("error", &[("op", 3), ("errno", 5), ("times", 1)], Arc::clone(&rig.paths[0]));
+    let first = layer("delay", &[("read", 3_600_000_000), ("flush", 60_000_000)], error);
+    let paths = vec![first, Arc::clone(&rig.paths[1])];
+    let params = [("check_interval", 500)];
+    let device = Device::new(platter_stack::by_name("multipath").unwrap().make(&params, paths).unwrap());
+    device.write_at(&[1; 512], 0).unwrap();
+    device
+}
+
+/// Three reads through the first path end at their deadlines, so that it is left.
+fn leave_first_path(device: &Device) {
+    for _ in 0..6 {
+        let _ = device.read_at_with(&mut [0; 512], 8192, limit(1));
+    }
+    assert!(text(device, "path a").starts_with("down"), "{}", text(device, "path a"));
+}
+
+#[test]
+fn a_flush_with_which_its_path_was_left_holds_no_other() {
+    let rig = rig(&[]);
+    let device = silent(&rig);
+    let mut channel = device.channel(8).unwrap();
+    let mut done = Vec::new();
+    let began = rig.world.clock().now();
+    for (token, deadline) in [(0, None), (1, Some(began + Span::from_secs(1)))] {
+        let mut bio = Bio::flush();
+        bio.set_token(token);
+        bio.set_deadline(deadline);
+        assert!(channel.submit(bio).is_ok());
+        // The path has the first one before the second one comes.
+        channel.poll(&mut done);
+        assert!(done.is_empty());
+    }
+    let before = device.counters().flushes;
+    leave_first_path(&device);
+    while channel.outstanding() > 0 {
+        channel.wait(&mut done, None);
+    }
+    done.sort_by_key(Bio::token);
+    let ends: Vec<_> = done.iter().map(|bio| bio.status().err().map(|fault| fault.kind)).collect();
+    assert_eq!(ends, [None, Some(Kind::TimedOut)]);
+    assert_eq!(device.counters().flushes - before, 1, "one was sent that nothing waited for");
+    assert_eq!(flush_kind(&device), None);
+    assert!(rig.world.clock().now().since(began) < Span::from_secs(10), "a flush waited for the path");
+    // The first path tells now that the disk has failed its flush.
+    rig.world.clock().advance_to(began + Span::from_secs(61));
+    look_around(&device);
+    assert!(text(&device, "path a").starts_with("down"));
+    stays_failed(&device);
 }
