@@ -2,11 +2,25 @@
 
 mod virtual_time;
 
+use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use platter_serve::qos::{Admit, Arbiter, ClientLimits, DeviceLimits};
 use platter_sim::World;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use virtual_time::{Client, Silent, open, run, share_of_first};
+
+const MIB: u64 = 1 << 20;
+
+/// Counts how often it is rung.
+#[derive(Default)]
+struct Counted(AtomicU32);
+
+impl Bell for Counted {
+    fn ring(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 fn p99(client: &Client) -> u64 {
     let mut sorted = client.latencies.clone();
@@ -91,7 +105,6 @@ fn a_flood_hardly_delays_a_neighbour_under_a_cap() {
 /// Zeroes may be longer than any write, and would take the bandwidth of ten seconds at once.
 #[test]
 fn a_long_request_takes_bandwidth_part_by_part() {
-    const MIB: u64 = 1 << 20;
     let arbiter = Arbiter::new();
     arbiter.set_device(DeviceLimits { bandwidth: 32 * MIB, ..DeviceLimits::default() }).unwrap();
     let (long, short) = (arbiter.join(1, Arc::new(Silent)), arbiter.join(2, Arc::new(Silent)));
@@ -136,6 +149,40 @@ fn a_client_that_leaves_gives_back_what_it_holds() {
     drop(second);
     assert_eq!(third.admit(Time(5), 512), Admit::Now);
     assert!(arbiter.client(2).is_none() && !arbiter.client(3).unwrap().waits);
+}
+
+/// A client that waits for a place in the device is told when it waits for the bandwidth instead, also if no other client
+/// calls the arbiter again.
+#[test]
+fn a_client_that_waits_for_a_place_learns_when_it_waits_for_the_rate() {
+    // The last number is the second at which the request starts: a part of 32 MiB takes one.
+    let cases = [(32 * MIB, 4096, 1), (4096, 320 * MIB, 9), (32 * MIB, 320 * MIB, 10)];
+    for (bytes_before, bytes, second) in cases {
+        for leaves in [false, true] {
+            let case = format!("{bytes} bytes after {bytes_before}, leaves: {leaves}");
+            let arbiter = Arbiter::new();
+            let limits = DeviceLimits { depth: 1, bandwidth: 32 * MIB, ..DeviceLimits::default() };
+            arbiter.set_device(limits).unwrap();
+            let bell = Arc::new(Counted::default());
+            let waiting = arbiter.join(1, Arc::clone(&bell) as Arc<dyn Bell>);
+            let before = arbiter.join(2, Arc::new(Silent));
+            assert_eq!(before.admit(Time(1), bytes_before), Admit::Now, "{case}");
+            assert_eq!(waiting.admit(Time(2), bytes), Admit::OnBell, "{case}");
+            assert_eq!(bell.0.load(Ordering::Relaxed), 0, "{case}");
+            match leaves {
+                true => drop(before),
+                false => before.complete(Time(3)),
+            }
+            assert_eq!(bell.0.load(Ordering::Relaxed), 1, "{case}");
+            let mut now = Time(4);
+            while let Admit::At(at) = waiting.admit(now, bytes) {
+                assert!(at > now, "{case}");
+                now = at;
+            }
+            assert_eq!(arbiter.client(1).map(|state| state.waits), Some(false), "{case}: OnBell");
+            assert!(now.0.abs_diff(second * 1_000_000_000) < 20_000_000, "{case}: started at {now:?}");
+        }
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::pacer::Pacer;
 use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,8 @@ pub enum Admit {
     Now,
     /// Ask again with the same request at this time, or when the bell rings.
     At(Time),
-    /// Ask again with the same request when the bell rings: another request must complete first.
+    /// Ask again with the same request when the bell rings: another request must complete first. The answer may then be
+    /// [`At`](Admit::At).
     OnBell,
 }
 
@@ -60,6 +61,8 @@ struct State {
     running: u32,
     order: Order,
     clients: BTreeMap<u64, Client>,
+    /// Clients whose last answer was [`Admit::OnBell`].
+    on_bell: BTreeSet<u64>,
     /// The latest time that was told.
     now: Time,
 }
@@ -93,8 +96,8 @@ impl Arbiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a client under a number that no other client of the arbiter has. The bell is rung when a request of it that
-    /// waits may start; it must not call the arbiter.
+    /// Adds a client under a number that no other client of the arbiter has. The bell is rung when it is to ask again for the
+    /// request that waits; it must not call the arbiter.
     pub fn join(self: &Arc<Arbiter>, id: u64, bell: Arc<dyn Bell>) -> Share {
         let mut state = self.state();
         let mut client = Client {
@@ -241,6 +244,7 @@ impl Drop for Share {
         let mut state = self.arbiter.state();
         let Some(mut client) = state.clients.remove(&self.id) else { return };
         state.order.withdraw(self.id, &mut client.flow);
+        state.on_bell.remove(&self.id);
         let granted = client.waits.is_some_and(|waits| waits.granted);
         state.running = state.running.saturating_sub(client.running + u32::from(granted));
         let now = state.now;
@@ -258,6 +262,7 @@ impl Client {
 impl State {
     fn admit(&mut self, id: u64, now: Time, bytes: u64) -> Admit {
         self.now = self.now.max(now);
+        self.on_bell.remove(&id);
         let most = self.most_at_once();
         let Some(client) = self.clients.get_mut(&id) else { return Admit::Now };
         if client.waits.is_none() {
@@ -277,6 +282,7 @@ impl State {
             return Admit::Now;
         }
         if is_full {
+            self.on_bell.insert(id);
             return Admit::OnBell;
         }
         let (count, sum) = self.order.ahead(id, &client.flow);
@@ -307,41 +313,61 @@ impl State {
 
     /// Grants what may start, in fair order. Rings the bells of all clients but that of `caller`.
     fn grant(&mut self, now: Time, caller: Option<u64>) {
+        while !self.is_full()
+            && self.iops.ready().max(self.bandwidth.ready()) <= now
+            && let Some(id) = self.order.first()
+        {
+            let Some(is_granted) = self.grant_part(id, now) else { break };
+            if is_granted && caller != Some(id) {
+                self.ring(id);
+            }
+        }
+        if !self.is_full() {
+            // What waits now waits for a time, which its client has to be told: perhaps no other client asks by then.
+            std::mem::take(&mut self.on_bell).into_iter().for_each(|id| self.ring(id));
+        }
+    }
+
+    /// Lets the request of a client, which is the first one, take its next part. Returns whether that was the last one: the
+    /// request is granted. `None`: there is no such client.
+    fn grant_part(&mut self, id: u64, now: Time) -> Option<bool> {
         let most = self.most_at_once();
-        while let Some(id) = self.order.first() {
-            if self.is_full() || self.iops.ready().max(self.bandwidth.ready()) > now {
-                return;
-            }
-            let Some(client) = self.clients.get_mut(&id) else { return };
-            let weight = match defect::is_on(Defect::ClientWeightsIgnored) {
-                true => 1,
-                false => client.own.unwrap_or(self.default).weight,
-            };
-            self.order.start(id, &mut client.flow, weight);
-            let Some(waits) = &mut client.waits else { continue };
-            let part = waits.left.min(most);
-            waits.left -= part;
-            waits.granted = waits.left == 0;
-            for (iops, bandwidth) in
-                [(&mut self.iops, &mut self.bandwidth), (&mut client.iops, &mut client.bandwidth)]
-            {
-                iops.take(now, u64::from(waits.granted));
-                bandwidth.take(now, part);
-            }
-            if !waits.granted {
-                self.order.push(id, &mut client.flow, waits.left.min(most));
-                continue;
-            }
+        let client = self.clients.get_mut(&id)?;
+        let weight = match defect::is_on(Defect::ClientWeightsIgnored) {
+            true => 1,
+            false => client.own.unwrap_or(self.default).weight,
+        };
+        self.order.start(id, &mut client.flow, weight);
+        let Some(waits) = &mut client.waits else { return Some(false) };
+        let part = waits.left.min(most);
+        waits.left -= part;
+        waits.granted = waits.left == 0;
+        for (iops, bandwidth) in
+            [(&mut self.iops, &mut self.bandwidth), (&mut client.iops, &mut client.bandwidth)]
+        {
+            iops.take(now, u64::from(waits.granted));
+            bandwidth.take(now, part);
+        }
+        if waits.granted {
             self.running += 1;
-            if caller != Some(id) {
-                client.bell.ring();
-            }
+        } else {
+            self.order.push(id, &mut client.flow, waits.left.min(most));
+        }
+        Some(waits.granted)
+    }
+
+    /// Has a client ask again.
+    fn ring(&mut self, id: u64) {
+        self.on_bell.remove(&id);
+        if let Some(client) = self.clients.get(&id) {
+            client.bell.ring();
         }
     }
 
     /// Forgets what waits and what runs.
     fn forget(&mut self) {
         self.running = 0;
+        self.on_bell.clear();
         for (id, client) in &mut self.clients {
             self.order.withdraw(*id, &mut client.flow);
             client.waits = None;
