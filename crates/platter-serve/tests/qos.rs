@@ -186,6 +186,37 @@ fn a_client_that_waits_for_a_place_learns_when_it_waits_for_the_rate() {
 }
 
 #[test]
+fn a_request_that_is_taken_back_gives_its_place_back() {
+    let arbiter = Arbiter::new();
+    arbiter.set_device(DeviceLimits { depth: 1, ..DeviceLimits::default() }).unwrap();
+    let (first, second) = (arbiter.join(1, Arc::new(Silent)), arbiter.join(2, Arc::new(Silent)));
+    let bell = Arc::new(Counted::default());
+    let third = arbiter.join(3, Arc::clone(&bell) as Arc<dyn Bell>);
+    assert_eq!(first.admit(Time(1), 512), Admit::Now);
+    assert_eq!(second.admit(Time(2), 512), Admit::OnBell);
+    assert_eq!(third.admit(Time(3), 512), Admit::OnBell);
+    first.complete(Time(4));
+    assert_eq!(third.admit(Time(5), 512), Admit::OnBell, "the second one has the place");
+    second.withdraw();
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert_eq!(third.admit(Time(6), 512), Admit::Now);
+    third.withdraw();
+    assert_eq!(second.admit(Time(7), 512), Admit::OnBell, "what runs is not taken back");
+    second.withdraw();
+    assert_eq!(arbiter.client(2).map(|state| state.waits), Some(false));
+}
+
+#[test]
+fn the_request_after_one_that_is_taken_back_does_not_wait_for_its_rest() {
+    let arbiter = Arbiter::new();
+    arbiter.set_device(DeviceLimits { bandwidth: 32 * MIB, ..DeviceLimits::default() }).unwrap();
+    let share = arbiter.join(1, Arc::new(Silent));
+    let Admit::At(at) = share.admit(Time(1), 320 * MIB) else { panic!("it is long") };
+    share.withdraw();
+    assert_eq!(share.admit(at, 4096), Admit::Now);
+}
+
+#[test]
 fn limits_out_of_range_are_refused_and_the_old_ones_stay() {
     let arbiter = Arbiter::new();
     let share = arbiter.join(1, Arc::new(Silent));

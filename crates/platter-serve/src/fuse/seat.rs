@@ -94,13 +94,24 @@ impl Seat {
         }
         match self.share.admit(now, bytes) {
             Admit::Now => {
-                self.asks.store(false, Ordering::Release);
-                self.bells.ring();
+                self.leave();
                 Turn::Now
             }
             Admit::At(at) => Turn::Later { at: Some(at), asks: true },
             Admit::OnBell => Turn::Later { at: None, asks: true },
         }
+    }
+
+    /// The thread that has the place to wait gives it up, and asks no more for its request.
+    fn give_up(&self) {
+        self.share.withdraw();
+        self.leave();
+    }
+
+    /// Another thread may have the place to wait.
+    fn leave(&self) {
+        self.asks.store(false, Ordering::Release);
+        self.bells.ring();
     }
 
     /// A request has been answered.
@@ -112,26 +123,45 @@ impl Seat {
 
 /// A request that waits to be admitted, counted as unanswered.
 #[derive(Default)]
-pub(super) struct Waiting(Option<(Arc<Seat>, Mark, clients::Waiting)>);
+pub(super) struct Waiting {
+    request: Option<(Arc<Seat>, Mark, clients::Waiting)>,
+    /// The thread has the place of the seat to wait.
+    asks: bool,
+}
 
 impl Waiting {
-    /// Counts the request from now on, if that has not begun.
-    pub(super) fn begin(&mut self, seat: &Arc<Seat>) {
-        let (_, _, waiting) =
-            self.0.get_or_insert_with(|| (Arc::clone(seat), seat.client().begin(), seat.client().waiting()));
+    /// Counts the request from now on, if that has not begun. `asks`: the thread has the place to wait.
+    pub(super) fn begin(&mut self, seat: &Arc<Seat>, asks: bool) {
+        self.asks = asks;
+        let begun = || (Arc::clone(seat), seat.client().begin(), seat.client().waiting());
+        let (_, _, waiting) = self.request.get_or_insert_with(begun);
         waiting.set(1);
+    }
+
+    pub(super) fn asks(&self) -> bool {
+        self.asks
     }
 
     /// The request has been admitted. It may still wait for a place.
     pub(super) fn admitted(&mut self) {
-        if let Some((_, _, waiting)) = &mut self.0 {
+        self.asks = false;
+        if let Some((_, _, waiting)) = &mut self.request {
             waiting.set(0);
+        }
+    }
+
+    /// The request is not asked for again.
+    pub(super) fn give_up(&mut self) {
+        if std::mem::take(&mut self.asks)
+            && let Some((seat, ..)) = &self.request
+        {
+            seat.give_up();
         }
     }
 
     /// The mark of a request that starts: from when it began to wait, or from now on.
     pub(super) fn take(&mut self, seat: &Arc<Seat>) -> Mark {
-        match self.0.take_if(|(its, ..)| Arc::ptr_eq(its, seat)) {
+        match self.request.take_if(|(its, ..)| Arc::ptr_eq(its, seat)) {
             Some((_, mark, _)) => mark,
             None => seat.client().begin(),
         }
@@ -139,7 +169,8 @@ impl Waiting {
 
     /// The request is over, whether or not it has started.
     pub(super) fn end(&mut self) {
-        if let Some((seat, mark, _)) = self.0.take() {
+        self.give_up();
+        if let Some((seat, mark, _)) = self.request.take() {
             seat.client().end(mark);
         }
     }

@@ -85,8 +85,6 @@ pub(super) struct Worker {
     held: Option<usize>,
     /// It has been admitted.
     admitted: bool,
-    /// This thread has the place of its client to wait.
-    asks: bool,
     /// When to ask again.
     again_at: Option<Time>,
     waiting: Waiting,
@@ -117,7 +115,6 @@ impl Worker {
             slow_in_work: 0,
             held: None,
             admitted: false,
-            asks: false,
             again_at: None,
             waiting: Waiting::default(),
             tries: Tries::default(),
@@ -199,6 +196,7 @@ impl Worker {
 
     /// Awaits what the devices have: they use this worker's memory, and others may wait for it.
     fn end(mut self) {
+        self.waiting.end();
         for open in self.opened.iter_mut().flatten() {
             while open.channel.outstanding() > 0 {
                 open.channel.wait(&mut self.done, None);
@@ -271,7 +269,7 @@ impl Worker {
         // What is wrong with the file is answered later.
         let Ok(place) = self.open() else { return self.stops_asking() };
         let Some(Some(open)) = self.opened.get(place) else { return true };
-        if !open.seat.is_limited() && !self.asks {
+        if !open.seat.is_limited() && !self.waiting.asks() {
             return true;
         }
         let transfer = Transfer::parse(&self.head[IN_HEADER..]);
@@ -279,14 +277,14 @@ impl Worker {
             (op::READ | op::WRITE, Some(transfer)) => u64::from(transfer.len),
             _ => 0,
         };
-        match open.seat.admit(open.channel.clock().now(), bytes, self.asks) {
+        match open.seat.admit(open.channel.clock().now(), bytes, self.waiting.asks()) {
             Turn::Now => {
-                (self.asks, self.admitted) = (false, true);
+                self.admitted = true;
                 self.waiting.admitted();
             }
             Turn::Later { at, asks } => {
-                (self.asks, self.again_at) = (asks, at);
-                self.waiting.begin(&open.seat);
+                self.again_at = at;
+                self.waiting.begin(&open.seat, asks);
             }
         }
         self.admitted
@@ -298,7 +296,8 @@ impl Worker {
 
     /// The seat that this thread asked at has ended.
     fn stops_asking(&mut self) -> bool {
-        (self.asks, self.admitted) = (false, true);
+        self.waiting.give_up();
+        self.admitted = true;
         true
     }
 

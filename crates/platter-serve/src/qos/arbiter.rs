@@ -231,6 +231,17 @@ impl Share {
         state.admit(self.id, now, bytes)
     }
 
+    /// Takes the request that waits back, if there is one: the client does not ask for it again. What it has taken of rates by
+    /// parts stays taken.
+    ///
+    /// If the request starts nevertheless, without being admitted, it is not [completed](Share::complete) here.
+    pub fn withdraw(&self) {
+        let mut state = self.arbiter.state();
+        state.withdraw(self.id);
+        let now = state.now;
+        state.grant(now, None);
+    }
+
     /// A request that was admitted has completed.
     pub fn complete(&self, now: Time) {
         if self.is_limited() {
@@ -242,11 +253,9 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.arbiter.state();
-        let Some(mut client) = state.clients.remove(&self.id) else { return };
-        state.order.withdraw(self.id, &mut client.flow);
-        state.on_bell.remove(&self.id);
-        let granted = client.waits.is_some_and(|waits| waits.granted);
-        state.running = state.running.saturating_sub(client.running + u32::from(granted));
+        state.withdraw(self.id);
+        let Some(client) = state.clients.remove(&self.id) else { return };
+        state.running = state.running.saturating_sub(client.running);
         let now = state.now;
         state.grant(now, None);
     }
@@ -289,6 +298,16 @@ impl State {
         let ready = self.iops.ready_after(now, count).max(self.bandwidth.ready_after(now, sum));
         // The first one that waits has nothing ahead of it, and waits because of this time.
         Admit::At(ready.max(Time(now.0 + 1)))
+    }
+
+    /// Takes the request of a client back that waits. A place in the device that it was given is free again.
+    fn withdraw(&mut self, id: u64) {
+        self.on_bell.remove(&id);
+        let Some(client) = self.clients.get_mut(&id) else { return };
+        self.order.withdraw(id, &mut client.flow);
+        if client.waits.take().is_some_and(|waits| waits.granted) {
+            self.running = self.running.saturating_sub(1);
+        }
     }
 
     fn complete(&mut self, id: u64, now: Time) {

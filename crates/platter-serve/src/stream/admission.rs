@@ -90,8 +90,12 @@ impl Admission {
         // Nothing to read: it was not rung.
         let _ = rustix::io::read(&self.wake.0, &mut [0u8; 8]);
         let mut fds = [PollFd::new(&self.hangup, PollFlags::IN)];
-        self.last |=
-            poll(&mut fds, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|n| n > 0);
+        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        if !self.last && poll(&mut fds, Some(&at_once)).is_ok_and(|n| n > 0) {
+            self.last = true;
+            // The request that waits starts without being admitted.
+            self.share.withdraw();
+        }
     }
 
     /// Whether the next request, of so many bytes of data, may start. If not, it is asked for again after a wait.

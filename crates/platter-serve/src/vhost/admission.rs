@@ -109,12 +109,19 @@ impl Admission {
         }
     }
 
-    /// The queue that has the place to wait gives it up.
-    pub(super) fn leave(&self) {
+    /// The queue that has the place to wait gives it up, and asks no more for its request.
+    pub(super) fn give_up(&self) {
+        self.share.withdraw();
+        self.leave();
+    }
+
+    /// Another queue may have the place to wait.
+    fn leave(&self) {
         self.asks.store(false, Ordering::Release);
         self.bells.ring();
     }
 
+    /// A request that was admitted, with a limit, has its answer.
     #[inline]
     pub(super) fn complete(&self, now: Time) {
         self.share.complete(now);

@@ -58,6 +58,8 @@ struct Slot {
     covers: Vec<u64>,
     /// It is durable when it completes.
     is_durable: bool,
+    /// The client's share has admitted it, and learns when it completes.
+    is_admitted: bool,
 }
 
 /// What a queue has to be served with.
@@ -121,6 +123,7 @@ impl Worker {
             done: 0,
             covers: Vec::new(),
             is_durable: false,
+            is_admitted: false,
         };
         Ok(Worker {
             memory: Arc::clone(queue.ring.memory()),
@@ -262,7 +265,8 @@ impl Worker {
             Rules { size: self.common.served.device().size(), read_only: self.common.served.is_read_only() };
         let entry = &mut self.slots[usize::from(slot)];
         entry.work = self.parser.parse(&self.ring, head, &rules, &mut entry.request)?;
-        (entry.head, entry.range, entry.done, entry.is_durable) = (head, 0, 0, false);
+        (entry.head, entry.range, entry.done) = (head, 0, 0);
+        (entry.is_durable, entry.is_admitted) = (false, false);
         entry.mark = self.common.client.begin();
         self.tally.begun();
         Ok(())
@@ -283,7 +287,7 @@ impl Worker {
         if self.left.is_some() {
             // What was taken is not held back: the server may be stopping.
             if std::mem::take(&mut self.asks) {
-                self.common.admission.leave();
+                self.common.admission.give_up();
             }
             self.waiting.set(0);
             return true;
@@ -297,6 +301,7 @@ impl Worker {
         match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {
             Turn::Now => {
                 self.asks = false;
+                self.slots[usize::from(slot)].is_admitted = true;
                 self.waiting.set(0);
                 true
             }
@@ -480,7 +485,9 @@ impl Worker {
             journal.ended(head, self.ring.used_index());
         }
         self.common.client.end(entry.mark);
-        self.common.admission.complete(self.channel.now());
+        if entry.is_admitted {
+            self.common.admission.complete(self.channel.now());
+        }
         self.tally.ended();
         self.free.push(slot);
     }

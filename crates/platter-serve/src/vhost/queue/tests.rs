@@ -1,7 +1,8 @@
-//! When a queue polls its ring, and what it does with memory that a driver keeps.
+//! When a queue polls its ring, what it does with memory that a driver keeps, and what it leaves behind when it stops.
 
 use super::*;
 use crate::clients::Clients;
+use crate::qos::DeviceLimits;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use crate::vhost::admission::{Admission, Bells, Wake};
@@ -63,11 +64,17 @@ fn rig_of(device: Device, memory_bytes: usize) -> Rig {
     });
     let memory = Arc::new(Memory::private(MEMORY).unwrap());
     let kick = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-    let ring = Ring::new(Arc::clone(&memory), SIZE, AT, true).unwrap();
-    let queue = Queue { number: 0, ring, journal: None, recovered: Vec::new(), kick: Arc::clone(&kick) };
-    let line = Line::new(Wake::new().unwrap(), &Arc::<Call>::default());
-    let worker = Worker::new(common, line, queue).unwrap();
+    let worker = worker(common, &memory, &kick, 0);
     Rig { worker, memory, kick, offered: 0 }
+}
+
+/// A worker that begins with the available entry `next`.
+fn worker(common: Arc<Common>, memory: &Arc<Memory>, kick: &Arc<OwnedFd>, next: u16) -> Worker {
+    let mut ring = Ring::new(Arc::clone(memory), SIZE, AT, true).unwrap();
+    ring.start_at(next);
+    let queue = Queue { number: 0, ring, journal: None, recovered: Vec::new(), kick: Arc::clone(kick) };
+    let line = Line::new(Wake::new().unwrap(), &Arc::<Call>::default());
+    Worker::new(common, line, queue).unwrap()
 }
 
 impl Rig {
@@ -82,13 +89,24 @@ impl Rig {
     /// Makes a transfer of 512 bytes available: a read (0) or a write (1). The first one, the third and so on have status and
     /// data at place 0, the others at place 1.
     fn offer_transfer(&mut self, kind: u32, sector: u64) {
+        self.offer_data(kind, sector, 512);
+    }
+
+    /// Makes a request for zeroes that take space available, from the begin of the disk on.
+    fn offer_zeroes(&mut self, bytes: u64) {
+        let range = [&[0u8; 8][..], &((bytes / 512) as u32).to_le_bytes(), &[0; 4]].concat();
+        assert!(self.memory.write(DATA + 512 * u64::from(self.offered % 2), &range));
+        self.offer_data(13, 0, 16);
+    }
+
+    fn offer_data(&mut self, kind: u32, sector: u64, len: u32) {
         let place = self.offered % 2;
         let (head, at) = (3 * place, u64::from(place));
         let header = [&kind.to_le_bytes()[..], &[0; 4], &sector.to_le_bytes()].concat();
         assert!(self.memory.write(HEADERS + 16 * at, &header));
         assert!(self.memory.write(STATUSES + at, &[0xff]));
         self.put(head, HEADERS + 16 * at, 16, 1, head + 1);
-        self.put(head + 1, DATA + 512 * at, 512, if kind == 0 { 3 } else { 1 }, head + 2);
+        self.put(head + 1, DATA + 512 * at, len, if kind == 0 { 3 } else { 1 }, head + 2);
         self.put(head + 2, STATUSES + at, 1, 2, 0);
         let entry = AT.available + 4 + 2 * u64::from(self.offered % SIZE);
         assert!(self.memory.write(entry, &head.to_le_bytes()));
@@ -131,6 +149,14 @@ impl Rig {
         while self.worker.ring.used_index() != self.offered {
             assert!(self.worker.turn(&mut None));
         }
+    }
+
+    /// Stops the queue and starts it again, as for a change of the guest's memory.
+    fn restart(&mut self) {
+        self.worker.line.end(Stop::Now);
+        while self.worker.turn(&mut None) {}
+        let (common, next) = (Arc::clone(&self.worker.common), self.worker.ring.next_index());
+        self.worker = worker(common, &self.memory, &self.kick, next);
     }
 
     /// A turn without requests, whose sleep ends at once because the driver has notified the queue.
@@ -251,8 +277,12 @@ fn memory_for_data_is_bounded() {
     }
 }
 
+fn ideal(size: u64) -> Ideal {
+    Ideal { size, latency: Span::from_micros(100), depth: 32, write_cache: false }
+}
+
 fn simulated_disk(world: &Arc<World>) -> SimDisk {
-    let model = Ideal { size: 16 << 20, latency: Span::from_micros(100), depth: 32, write_cache: false };
+    let model = ideal(16 << 20);
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     disk.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
     disk
@@ -321,4 +351,31 @@ fn a_guest_goes_on_through_another_path() {
     rig.offer_transfer(1, SECTOR);
     rig.work();
     assert_eq!(rig.status(0), 0);
+}
+
+/// In virtual time: zeroes take their bytes from the bandwidth part by part, and the queue stops between two parts. They
+/// start at once then, and the next request of the guest does not wait for the other parts.
+#[test]
+fn a_queue_that_stops_leaves_nothing_that_waits() {
+    const PART: u64 = 32 << 20;
+    let world = World::by_hand(1);
+    let disk = SimDisk::new(&world, ideal(4 * PART).into(), None);
+    let mut rig = rig_of(Device::from_disk(disk.attach("sim"), DiskSettings::default(), None).unwrap(), ROOM);
+    let qos = Arc::clone(rig.worker.common.served.qos());
+    qos.set_device(DeviceLimits { bandwidth: PART, ..DeviceLimits::default() }).unwrap();
+    let begin = world.clock().now();
+    rig.offer_zeroes(3 * PART);
+    assert!(rig.worker.turn(&mut None));
+    assert!(rig.worker.held.is_some() && qos.client(1).unwrap().waits);
+    rig.restart();
+    assert_eq!((rig.status(0), rig.worker.ring.used_index()), (0, 1));
+    assert!(!qos.client(1).unwrap().waits);
+    rig.offer_transfer(0, 0);
+    rig.work();
+    assert_eq!(rig.status(1), 0);
+    let took = world.clock().now().since(begin).as_millis();
+    assert!(
+        (900..1500).contains(&took),
+        "{took} ms: the part that was taken before the stop takes one second"
+    );
 }
