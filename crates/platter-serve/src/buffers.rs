@@ -29,7 +29,8 @@ impl Buffers {
         Buffers { free: Default::default(), held_bytes: 0, limit_bytes }
     }
 
-    /// A buffer of `bytes` bytes. `None`: the limit is reached until others come back.
+    /// A buffer of `bytes` bytes. `None`: the limit is reached until others come back, or `bytes`, rounded up to a power of two,
+    /// is more than the limit or the largest size (128 MiB).
     #[inline]
     pub(crate) fn take(&mut self, bytes: usize) -> Option<PoolBuf> {
         let class = class_of(bytes);
@@ -53,6 +54,7 @@ impl Buffers {
         if self.held_bytes + bytes > self.limit_bytes {
             return None;
         }
+        // Of these sizes it is not refused. Without memory in the system the process ends, as for any allocation.
         let buffer = Pool::new(1, bytes, PAGE).ok()?.take()?;
         self.held_bytes += bytes;
         Some(buffer)

@@ -48,7 +48,7 @@ impl Worker {
         if entry.data.own.is_none() {
             entry.data.own = buffers.take(range.len as usize);
         }
-        // A request that is longer than the limit uses the guest's memory.
+        // A request that is alone gets none only if it is longer than the limit. It uses the guest's memory.
         entry.data.own.is_some() || is_alone
     }
 
