@@ -18,11 +18,11 @@ use crate::buffers::Buffers;
 use crate::clients::Waiting;
 use crate::events::Event;
 use crate::moderation::Moderation;
-use data::{Data, buffers_for};
+use data::{Data, KEEP, buffers_for};
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -84,6 +84,8 @@ pub(super) struct Worker {
     channel: Channel,
     /// For the data of requests. `None`: bios use the guest's memory.
     buffers: Option<Buffers>,
+    /// How long they are kept when there is nothing to do.
+    keep: Span,
     parser: Parser,
     slots: Vec<Slot>,
     free: Vec<u16>,
@@ -133,6 +135,7 @@ impl Worker {
             kick: queue.kick,
             channel,
             buffers: buffers_for(common.served.device(), common.memory_bytes),
+            keep: KEEP,
             parser: Parser::default(),
             slots: (0..depth).map(slot).collect(),
             free: (0..depth as u16).rev().collect(),

@@ -19,7 +19,7 @@ use std::os::fd::RawFd;
 use std::time::Instant;
 
 /// How long buffers are kept by a queue that has nothing to do.
-const KEEP: Span = Span::from_millis(1000);
+pub(super) const KEEP: Span = Span::from_millis(1000);
 
 /// Buffers for a queue of a device, of at most `limit_bytes` bytes. `None`: the device has no timeout.
 pub(super) fn buffers_for(device: &Device, limit_bytes: usize) -> Option<Buffers> {
@@ -128,8 +128,8 @@ impl Worker {
             return;
         };
         let since = Instant::now();
-        self.channel.wait_or_readable(&mut self.done, descriptors, Some(KEEP));
-        if since.elapsed().as_nanos() >= u128::from(KEEP.0) {
+        self.channel.wait_or_readable(&mut self.done, descriptors, Some(self.keep));
+        if since.elapsed().as_nanos() >= u128::from(self.keep.0) {
             buffers.trim();
         }
     }

@@ -277,6 +277,27 @@ fn memory_for_data_is_bounded() {
     }
 }
 
+/// A sleep that ends early keeps the memory. None of the time of a test passes.
+#[test]
+fn an_idle_queue_returns_the_memory_of_its_buffers() {
+    let world = World::by_hand(1);
+    let disk = simulated_disk(&world);
+    let mut rig = rig_of(Device::from_disk(disk.attach("sim"), with_timeout(), None).unwrap(), ROOM);
+    let has_free = |rig: &Rig| rig.worker.buffers.as_ref().unwrap().has_free();
+    assert!(!has_free(&rig));
+    rig.offer_transfer(1, 0);
+    rig.work();
+    assert!(has_free(&rig));
+    rig.sleep();
+    assert!(has_free(&rig), "the driver has notified the queue within {:?}", rig.worker.keep);
+    rig.worker.keep = Span::ZERO;
+    rig.sleep();
+    assert!(!has_free(&rig));
+    rig.offer_transfer(0, 0);
+    rig.work();
+    assert_eq!((rig.status(0), rig.status(1)), (0, 0));
+}
+
 fn ideal(size: u64) -> Ideal {
     Ideal { size, latency: Span::from_micros(100), depth: 32, write_cache: false }
 }
