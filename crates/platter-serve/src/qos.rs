@@ -42,8 +42,8 @@
 //!   Sharing for a Storage Service Utility", SIGMETRICS 2004. A request counts as at least [`MIN_COST_BYTES`].
 //! - The device's budget decides when the next one may start: its I/O rate, its bandwidth, and the number of requests
 //!   in it at a time (`depth`). Without a budget of the device nothing competes, and weights have no effect.
-//! - A request of more than 32 MiB, as zeroes may be, takes its bytes from a bandwidth of the device in parts of 32 MiB
-//!   before it starts. Requests of others start in between.
+//! - A request of more than 32 MiB, as zeroes or readahead may be, takes its bytes from a bandwidth of the device in
+//!   parts of 32 MiB before it starts. Requests of others start in between.
 //!
 //! A request is granted by whichever connection calls next, on behalf of the connection that it belongs to. So a thread
 //! that is slow to ask does not delay the others.

@@ -333,6 +333,8 @@ impl<'a> Session<'a> {
         let bytes = match plan {
             // It was checked: no more than the largest payload.
             Plan::Read { .. } | Plan::Write { .. } => u64::from(request.length),
+            // It was checked: it lies on the device, all of which may have to be read.
+            Plan::ReadAhead => u64::from(request.length),
             // It was checked: they lie on the device.
             Plan::Zeroes { unmap, .. } => self.served.data_of_zeroes(u64::from(request.length), unmap),
             // It takes nothing of the device.

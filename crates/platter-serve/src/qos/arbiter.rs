@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes that a request takes from the device's bandwidth at a time: as many as the largest write has. A longer one, of
-/// zeroes, takes its bytes part by part before it starts, so that others get theirs in between.
+/// zeroes or readahead, takes its bytes part by part before it starts, so that others get theirs in between.
 const PART_BYTES: u64 = 32 << 20;
 
 /// Whether a request may start.
