@@ -13,6 +13,7 @@ mod seat;
 mod seats;
 mod shared;
 mod slow;
+mod threads;
 mod tries;
 mod wire;
 mod worker;
@@ -30,8 +31,9 @@ use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
+use threads::Threads;
 use wire::KIND;
 use wire::{Fields, Header, Init, ability, op};
 use worker::Worker;
@@ -56,10 +58,12 @@ const BEGIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 /// How often to try to unmount while files are open; the kernel does not report that they are closed.
 const RETRY: Duration = Duration::from_millis(20);
 
+/// How long the threads have, at least, to answer what they have taken.
+const GRACE: Duration = Duration::from_secs(1);
+
 struct FuseExport {
     mount: Mount,
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Threads,
 }
 
 fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
@@ -85,8 +89,11 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let seats = Seats::new(devices, clients, Arc::clone(&start.log), directory);
     let shared = Arc::new(Shared::new(nodes, start.options.clone(), Arc::clone(&start.log), seats));
     let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
-    let (slow, unaligned) = slow::start().map_err(no_thread)?;
-    let mut export = FuseExport { mount, shared, threads: vec![unaligned] };
+    let (sender, unaligned) = slow::start().map_err(no_thread)?;
+    let running = Threads::new(Arc::clone(&shared), unaligned);
+    let mut export = FuseExport { mount, threads: running };
+    // Dropped before the export, which awaits the thread that receives from it.
+    let slow = sender;
     let mut descriptors = Vec::new();
     for _ in 1..threads {
         descriptors.push(descriptor::clone(&fuse).map_err(|error| refuse("another descriptor", error))?);
@@ -94,11 +101,11 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     descriptors.push(fuse);
     for fuse in descriptors {
         let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", error))?;
-        export.shared.seats.bells.add(&post.bell);
-        let (shared, slow) = (Arc::clone(&export.shared), slow.clone());
+        shared.seats.bells.add(&post.bell);
+        let (shared, slow) = (Arc::clone(&shared), slow.clone());
         let builder = thread::Builder::new().name("fuse".to_owned());
         let work = move || Worker::new(post, shared, slow).run();
-        export.threads.push(builder.spawn(work).map_err(no_thread)?);
+        export.threads.add(builder.spawn(work).map_err(no_thread)?);
     }
     Ok(Box::new(export))
 }
@@ -141,13 +148,34 @@ fn begin(fuse: &OwnedFd, most_requests: u16) -> Result<(), String> {
 }
 
 impl FuseExport {
-    /// Ends the threads; requests that they have taken are answered.
-    fn end(&mut self) {
-        self.shared.set_over();
-        for thread in self.threads.drain(..).rev() {
-            // A thread that panicked has ended too.
-            let _ = thread.join();
+    /// Unmounts it.
+    ///
+    /// # Errors
+    /// Files are still open at `until`: a sentence that says so.
+    fn unmount(&mut self, until: Instant) -> Result<(), String> {
+        while !self.mount.try_unmount() {
+            if Instant::now() >= until {
+                let users = self.mount.users();
+                let users = if users.is_empty() { "unknown processes".to_owned() } else { users.join(", ") };
+                return Err(format!("files are open, and fail from now on; they are used by {users}"));
+            }
+            thread::sleep(RETRY);
         }
+        Ok(())
+    }
+
+    /// Ends the threads; requests that they have taken are answered.
+    ///
+    /// # Errors
+    /// Some are not answered at `until`, nor after a time of grace: a sentence that says so. The mount is aborted, and
+    /// the threads end when the device has answered.
+    fn end(&mut self, until: Instant) -> Result<(), String> {
+        if self.threads.end(until.max(Instant::now() + GRACE)) {
+            return Ok(());
+        }
+        let unanswered = self.threads.shared().seats.unanswered();
+        self.mount.abort();
+        Err(format!("{unanswered} requests are not answered: their device does not answer"))
     }
 }
 
@@ -157,26 +185,19 @@ impl Export for FuseExport {
     }
 
     fn begin_stop(&mut self) {
-        self.shared.close();
+        self.threads.shared().close();
     }
 
     fn finish_stop(&mut self, until: Instant) -> Result<(), String> {
-        while !self.mount.try_unmount() {
-            if Instant::now() >= until {
-                let users = self.mount.users();
-                self.end();
-                let users = if users.is_empty() { "unknown processes".to_owned() } else { users.join(", ") };
-                return Err(format!("files are open, and fail from now on; they are used by {users}"));
-            }
-            thread::sleep(RETRY);
-        }
-        self.end();
-        Ok(())
+        let problems = [self.unmount(until).err(), self.end(until).err()];
+        let problems: Vec<String> = problems.into_iter().flatten().collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     }
 }
 
 impl Drop for FuseExport {
     fn drop(&mut self) {
-        self.end();
+        // After `finish_stop` no threads are left to await.
+        let _ = self.end(Instant::now());
     }
 }

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Most clients of a server, unless told otherwise.
 pub const MAX_CLIENTS: usize = 1024;
 
+/// How long flushes have, at least, if exports have taken all of the time.
+const LEAST_FLUSH: Duration = Duration::from_secs(5);
+
 /// Longest name in a message, in characters.
 const MOST_SHOWN: usize = 60;
 
@@ -135,7 +138,8 @@ impl Server {
     ///
     /// # Errors
     /// What has not ended within `limit`, or could not be flushed, one sentence each. All else has been done. A flush
-    /// that has not ended still runs, in a thread of its own.
+    /// that has not ended still runs, in a thread of its own. If an export has not ended in time, flushes have five seconds
+    /// beyond it, because its device may be the only one that does not answer.
     pub fn stop(mut self, limit: Duration) -> Result<(), Vec<String>> {
         let until = Instant::now() + limit;
         let mut problems = Vec::new();
@@ -143,8 +147,12 @@ impl Server {
         for running in &mut self.exports {
             problems.extend(running.finish(until).err());
         }
+        let flushed_by = match problems.is_empty() {
+            true => until,
+            false => until.max(Instant::now() + LEAST_FLUSH),
+        };
         let flushes: Vec<_> = self.devices.list().into_iter().filter_map(Flush::begin).collect();
-        problems.extend(flushes.into_iter().filter_map(|flush| flush.finish(until).err()));
+        problems.extend(flushes.into_iter().filter_map(|flush| flush.finish(flushed_by).err()));
         // Threads of connections may have ended and not yet let go of the list. The devices are closed here, unless what is
         // stuck uses them.
         self.devices.clear();

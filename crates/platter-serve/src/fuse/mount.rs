@@ -138,6 +138,15 @@ impl Mount {
         self.gone
     }
 
+    /// Fails all requests that the kernel has not had an answer to, and unmounts it. If only the helper may unmount, they fail
+    /// when the last descriptor of the driver is closed, at the latest when the process ends.
+    pub(super) fn abort(&mut self) {
+        if !self.gone && !self.by_helper {
+            let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+            self.gone = unmount(&self.directory, flags, false).is_ok();
+        }
+    }
+
     /// The processes that have files in it open, with their names.
     pub(super) fn users(&self) -> Vec<String> {
         let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };

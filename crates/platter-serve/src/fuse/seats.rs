@@ -2,7 +2,7 @@
 
 use super::seat::{Bells, Seat};
 use super::wire::KIND;
-use crate::clients::Clients;
+use crate::clients::{Client, Clients};
 use crate::events::{Event, Log};
 use crate::served::{Devices, Served};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -117,6 +117,13 @@ impl Seats {
     /// The seat of this number, if it has not ended.
     pub(super) fn find(&self, handle: u64) -> Option<Arc<Seat>> {
         self.list().iter().find(|found| found.seat.handle == handle).map(|found| Arc::clone(&found.seat))
+    }
+
+    /// How many requests that were begun are not answered.
+    pub(super) fn unanswered(&self) -> u64 {
+        let of_this = |client: &Arc<Client>| client.export == KIND && client.peer == self.directory;
+        let count = |client: Arc<Client>| client.counts.in_flight.load(Ordering::Relaxed);
+        self.clients.list().into_iter().filter(of_this).map(count).sum()
     }
 
     /// Changes when seats end.

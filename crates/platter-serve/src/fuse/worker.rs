@@ -7,6 +7,8 @@
 //! A thread that has nothing to do sleeps until it has a request or a completion, and then tries both; with one request at
 //! a time most of these tries find nothing, so they are made less often (`Tries`).
 
+mod sleep;
+
 use super::post::{MAX_TRANSFER, Post, WorkerWake, reply};
 use super::seat::{Seat, Turn, Waiting};
 use super::shared::Shared;
@@ -19,31 +21,20 @@ use crate::events::Event;
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
-use rustix::buffer::spare_capacity;
-use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::event::epoll;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io::IoSliceMut;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 
 /// Requests that are taken before completions are looked for.
 const BATCH: usize = 32;
-
-/// How long memory is kept by a thread that has nothing to do.
-const KEEP: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
-
-/// How long to sleep if a completion cannot be seen on a descriptor.
-const NAP: Span = Span::from_millis(1);
-
-fn timespec(span: Span) -> Timespec {
-    Timespec { tv_sec: (span.0 / 1_000_000_000) as i64, tv_nsec: (span.0 % 1_000_000_000) as i64 }
-}
 
 /// A device that this worker has used.
 ///
@@ -160,7 +151,8 @@ impl Worker {
                 }
             }
             if self.finish_all() == 0 && taken < BATCH {
-                self.wait();
+                let takes = self.has_room();
+                self.wait(takes);
                 if self.finish_all() == 0 {
                     self.tries.expect();
                 }
@@ -192,17 +184,6 @@ impl Worker {
             self.landing = self.buffers.take(MAX_TRANSFER);
         }
         self.held.is_none() && self.landing.is_some() && self.free.len() > self.slow_in_work
-    }
-
-    /// Awaits what the devices have: they use this worker's memory, and others may wait for it.
-    fn end(mut self) {
-        self.waiting.end();
-        for open in self.opened.iter_mut().flatten() {
-            while open.channel.outstanding() > 0 {
-                open.channel.wait(&mut self.done, None);
-            }
-        }
-        self.finish_all();
     }
 
     /// Takes one request from the kernel. Returns its length.
@@ -554,46 +535,5 @@ impl Worker {
             None if op.has_data() => self.buffers.lost(capacity),
             None => {}
         }
-    }
-
-    /// How long the request that is held has to wait at most.
-    fn held_for(&self) -> Option<Span> {
-        let at = self.again_at.filter(|_| self.held.is_some())?;
-        let clock = self.opened.iter().flatten().next()?.channel.clock();
-        Some(at.since(clock.now()))
-    }
-
-    /// Sleeps until there is something to do.
-    fn wait(&mut self) {
-        let takes = self.has_room();
-        let wake = if takes { &self.any } else { &self.bell.event };
-        let busy = |open: &&mut Open| open.channel.outstanding() > 0;
-        let mut channels = self.opened.iter_mut().flatten().filter(busy);
-        let Some(first) = channels.next() else {
-            if takes {
-                let keep = self.buffers.has_free().then_some(&KEEP);
-                self.events.clear();
-                // Interrupted or not, the caller tries again.
-                if epoll::wait(&self.any, spare_capacity(&mut self.events), keep) == Ok(0) {
-                    self.buffers.trim();
-                }
-            } else {
-                let timeout = self.held_for().map(timespec);
-                let _ = poll(&mut [PollFd::new(&self.bell.event, PollFlags::IN)], timeout.as_ref());
-            }
-            return self.bell.clear();
-        };
-        self.descriptors.clear();
-        self.descriptors.push(wake.as_raw_fd());
-        let now = first.channel.clock().now();
-        let mut timeout = self.again_at.filter(|_| self.held.is_some()).map(|at| at.since(now));
-        for other in channels {
-            let seen = other.channel.descriptors(&mut self.descriptors);
-            let at = other.channel.next_wakeup().map(|at: Time| at.since(now));
-            let soon = at.into_iter().chain((!seen).then_some(NAP)).min();
-            timeout = timeout.into_iter().chain(soon).min();
-        }
-        first.channel.wait_or_readable(&mut self.done, &self.descriptors, timeout);
-        self.bell.clear();
     }
 }

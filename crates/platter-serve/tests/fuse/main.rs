@@ -6,3 +6,4 @@ mod hostile;
 mod mounts;
 mod peers;
 mod rig;
+mod stop;
