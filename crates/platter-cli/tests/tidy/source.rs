@@ -29,6 +29,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/platter-remote/src/iscsi/client/library.rs", "functions and structures of libiscsi"),
     ("crates/platter-remote/src/iscsi/client/session.rs", "calls of libiscsi, and its callbacks"),
+    ("crates/platter-remote/src/iscsi/client/session/aborts.rs", "calls of libiscsi, and its callbacks"),
     ("crates/platter-remote/src/iscsi/client/slots.rs", "memory of requests in flight"),
     ("crates/platter-remote/src/nbd/client/memory.rs", "memory of requests in system calls on sockets"),
     ("crates/platter-remote/src/nbd/client/slots.rs", "memory of requests in flight"),

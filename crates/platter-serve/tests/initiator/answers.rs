@@ -16,7 +16,7 @@ use platter_scsi::sense::{Failure, Key};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
 /// Answers to writes, counted.
@@ -242,6 +242,52 @@ fn a_command_whose_answer_stays_away_is_aborted_at_its_deadline() {
     told.recv_timeout(Duration::from_secs(60)).unwrap();
     holds.store(false, Ordering::SeqCst);
     // The range is in doubt until the target has answered the abort.
+    device.write_at(&[3; 512], 0).unwrap();
+    let mut data = [0; 512];
+    device.read_at(&mut data, 0).unwrap();
+    assert_eq!(
+        (data, fact(&device, "aborts"), fact(&device, "reconnects")),
+        ([3; 512], "1".into(), "0".into())
+    );
+}
+
+/// Waits for something that another thread does, for a minute at most.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_late_answer_to_an_abort_ends_no_other_command() {
+    let serving = Serving::new(Device::ram(SIZE).unwrap());
+    let (aborts, sent) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let writes = Writes::new();
+    let relay = Relay::new(serving.address(), move |unit| {
+        let answered = writes.answered(unit);
+        match (unit.to_target, unit.header().opcode()) {
+            (true, opcode::MANAGEMENT) => _ = aborts.fetch_add(1, Ordering::SeqCst),
+            (true, opcode::COMMAND) if unit.bytes[32] == WRITE_10.opcode => {
+                sent.fetch_add(1, Ordering::SeqCst);
+            }
+            // The answer to the abort comes when another write has taken the place of the first one.
+            (false, opcode::MANAGEMENT_RESPONSE) => wait_until(|| sent.load(Ordering::SeqCst) == 2),
+            _ => {}
+        }
+        match answered {
+            Some(0) => wait_until(|| aborts.load(Ordering::SeqCst) == 1),
+            // The initiator has taken the answer to the abort meanwhile.
+            Some(_) => std::thread::sleep(Duration::from_millis(200)),
+            None => {}
+        }
+        Fate::Pass
+    });
+    let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
+    let Some(device) = connect(&url, "noop", IscsiOptions::default()) else { return };
+    let options = IoOptions::default().with_timeout(Some(Span::from_millis(20)));
+    let error = device.write_at_with(&[2; 512], 0, options).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::TimedOut, "{error}");
     device.write_at(&[3; 512], 0).unwrap();
     let mut data = [0; 512];
     device.read_at(&mut data, 0).unwrap();

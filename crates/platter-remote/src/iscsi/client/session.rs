@@ -16,10 +16,10 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+mod aborts;
+
 const POLLIN: c_int = libc::POLLIN as c_int;
 const POLLOUT: c_int = libc::POLLOUT as c_int;
-/// `ISCSI_TM_ABORT_TASK`.
-const ABORT_TASK: c_int = 1;
 
 /// A target that a portal has told of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ struct Inbox {
     /// The status of connecting, of the login, of the logout or of a discovery.
     stage: Option<c_int>,
     targets: Vec<Target>,
-    /// Tokens of commands whose abort was answered.
-    aborted: Vec<u32>,
+    /// Aborts that were answered.
+    aborted: Vec<Ended>,
     is_lost: bool,
 }
 
@@ -71,10 +71,18 @@ struct Command {
     buffers: Buffers,
 }
 
-/// An abort with the library.
+/// An abort with the library, which keeps its address until the abort is answered, also if the command ends before.
 struct Abort {
     inbox: *mut Inbox,
-    token: u32,
+    /// The initiator task tag of the command.
+    tag: u32,
+}
+
+/// An abort that was answered.
+struct Ended {
+    abort: NonNull<Abort>,
+    /// The target works on the command no more.
+    is_done: bool,
 }
 
 /// A session. It uses no memory of commands any more when it is dropped.
@@ -158,20 +166,6 @@ unsafe extern "C" fn discovered(_: *mut Context, status: c_int, data: *mut c_voi
     unsafe {
         (*private.cast::<Inbox>()).stage = Some(status);
         (*private.cast::<Inbox>()).targets = found;
-    }
-}
-
-/// The callback of an abort.
-unsafe extern "C" fn aborted(_: *mut Context, status: c_int, data: *mut c_void, private: *mut c_void) {
-    /// `ISCSI_TMR_TASK_DOES_NOT_EXIST`; 0 is complete. Others say that the command goes on.
-    const LAST_DONE: u32 = 1;
-    let abort = private.cast::<Abort>();
-    // SAFETY: the private pointer is that of the abort, which lives as long as the session. With the status GOOD the data is
-    // the response code.
-    unsafe {
-        if status == status::GOOD && !data.is_null() && data.cast::<u32>().read() <= LAST_DONE {
-            (*(*abort).inbox).aborted.push((*abort).token);
-        }
     }
 }
 
@@ -428,46 +422,6 @@ impl Session {
         Err(self.put(command).buffers)
     }
 
-    /// Asks the target to abort a command. The answer to the command comes in any case.
-    pub(super) fn abort(&mut self, token: u32) -> bool {
-        let Some(command) = self.find(token) else { return false };
-        let abort = Box::new(Abort { inbox: self.inbox, token });
-        let abort = NonNull::from(Box::leak(abort));
-        self.aborts.push(abort);
-        let (context, private) = (self.context.as_ptr(), abort.as_ptr().cast());
-        // SAFETY: the command is awaited, so its task is alive. The abort lives as long as the session.
-        unsafe {
-            let task = (*command.as_ptr()).task;
-            let (tag, number) = ((*task).tag, (*task).command_number);
-            (self.library.manage)(context, self.unit, ABORT_TASK, tag, number, aborted, private) == 0
-        }
-    }
-
-    /// The command of a token that is not answered.
-    fn find(&self, token: u32) -> Option<NonNull<Command>> {
-        // SAFETY: commands live as long as the session, and the library is not being called.
-        let is_it = |command: &&NonNull<Command>| unsafe {
-            let command = command.as_ref();
-            command.is_awaited && command.token == token
-        };
-        self.commands.iter().find(is_it).copied()
-    }
-
-    /// Ends commands that the target has aborted without an answer.
-    fn end_aborted(&mut self) {
-        // SAFETY: as in `staged`.
-        for token in unsafe { std::mem::take(&mut (*self.inbox).aborted) } {
-            let Some(command) = self.find(token) else { continue };
-            // SAFETY: everything is sent, so no unit of the command is under way, and the task is alive. The library calls
-            // back for it.
-            unsafe {
-                (*command.as_ptr()).is_cancelled = true;
-                let task = (*command.as_ptr()).task;
-                (self.library.cancel)(self.context.as_ptr(), task);
-            }
-        }
-    }
-
     /// Appends the answers that have come and whose memory is free.
     pub(super) fn take_answers(&mut self, out: &mut Vec<Answer>) {
         let is_sent = self.is_sent();
@@ -587,7 +541,7 @@ impl Drop for Session {
             }
         }
         for abort in std::mem::take(&mut self.aborts) {
-            // SAFETY: as above.
+            // SAFETY: made by `Box::leak`, and still in the list, so not dropped. The library does not have it.
             drop(unsafe { Box::from_raw(abort.as_ptr()) });
         }
         // SAFETY: made by `Box::into_raw`; nothing refers to it any more.
