@@ -9,6 +9,7 @@
 //! - `channel`: the driver: commands to the session, answers from it, and what happens when it ends;
 //! - `verdict`: what answers mean; `platter_scsi::host` makes the commands and reads the answers;
 //! - `attempt`: connecting, logging in, and asking the logical unit;
+//! - `watch`: which sessions have ended, for the flushes of others;
 //! - `disk`, `discover`: the disk; targets and logical units.
 
 mod attempt;
@@ -25,6 +26,7 @@ mod slots;
 mod terms;
 mod url;
 mod verdict;
+mod watch;
 
 pub use discover::{Unit, luns, targets, unit};
 pub use disk::IscsiDisk;

@@ -18,6 +18,7 @@ mod pieces;
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;
+mod several;
 mod tgt;
 
 #[path = "../../../platter-disk/tests/device/concurrency.rs"]

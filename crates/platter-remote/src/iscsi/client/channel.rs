@@ -131,6 +131,7 @@ impl Channel {
             self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
         }
         if result >= 0 && slot.op == Op::Flush {
+            self.shared.watches.look_at_others(self.port, &self.shared.unflushed);
             if self.shared.unflushed.flushed(slot.covers) {
                 self.shared.recover();
             } else {
@@ -372,6 +373,8 @@ impl Drop for Channel {
     /// Waits for the answers to what was sent, so that the target works on nothing any more when the disk is closed.
     fn drop(&mut self) {
         let begin = Instant::now();
+        // Before the target sees that the session is over, and closes the connection.
+        self.shared.watches.closed(self.port, &self.shared.unflushed);
         self.outbox.clear();
         let patience = Duration::from_nanos(self.shared.options.peer_timeout.0);
         while let Link::Up(session) = &mut self.link

@@ -75,10 +75,6 @@ impl IscsiDisk {
             shared.fail(why.clone());
             return Err(self.error(Kind::Gone, why));
         }
-        if shared.connections() == 1 {
-            // What was written over earlier sessions was not watched since they ended.
-            shared.unflushed.lost();
-        }
         Ok(ready.session)
     }
 }
@@ -131,7 +127,10 @@ impl Disk for IscsiDisk {
             return Err(self.error(Kind::Unsupported, detail));
         };
         match self.connect(port) {
-            Ok(session) => Ok(Box::new(Channel::new(Arc::clone(&self.shared), port, session))),
+            Ok(session) => {
+                self.shared.watches.opened(port, session.duplicate(), &self.shared.unflushed);
+                Ok(Box::new(Channel::new(Arc::clone(&self.shared), port, session)))
+            }
             Err(error) => {
                 self.shared.put_port(port);
                 Err(error)

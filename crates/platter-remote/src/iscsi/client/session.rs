@@ -12,7 +12,7 @@ use super::library::{Callback, Context, Discovered, Library, Task, direction, st
 use super::terms::Terms;
 use platter_block::command::Transfer;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::time::Duration;
 
@@ -313,6 +313,14 @@ impl Session {
             // SAFETY: the library has it open, and is not called meanwhile.
             then(unsafe { BorrowedFd::borrow_raw(descriptor) });
         }
+    }
+
+    /// Another descriptor of the connection, which stays open when the library closes its own. `None`: there is no connection,
+    /// or no room for a descriptor.
+    pub(super) fn duplicate(&self) -> Option<OwnedFd> {
+        let mut copy = None;
+        self.with_descriptor(|descriptor| copy = descriptor.try_clone_to_owned().ok());
+        copy
     }
 
     /// Commands and other units that were given to the library and are not with the system.

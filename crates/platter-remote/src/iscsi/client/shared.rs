@@ -2,6 +2,7 @@
 
 use super::options::IscsiOptions;
 use super::url::Url;
+use super::watch::Watches;
 use crate::unflushed::Unflushed;
 use platter_scsi::host::found::Found;
 use std::net::SocketAddr;
@@ -29,6 +30,7 @@ pub(super) struct Shared {
     /// What tells sessions of this disk from others of the initiator.
     pub(super) number: u32,
     pub(super) unflushed: Unflushed,
+    pub(super) watches: Watches,
     pub(super) counts: Counts,
     /// Which connections are in use.
     ports: Mutex<Vec<bool>>,
@@ -55,6 +57,7 @@ impl Shared {
     ) -> Shared {
         Shared {
             ports: Mutex::new(vec![false; options.connections as usize]),
+            watches: Watches::new(options.connections),
             url,
             options,
             places,

@@ -67,6 +67,8 @@ impl Channel {
         let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) else { return };
         let told = session.loss();
         self.shared.report(&format!("the session ended: {}", why.unwrap_or(&told)));
+        // Without another descriptor the library closes the connection.
+        self.shared.watches.ended(self.port);
         for answer in session.end() {
             self.answered(answer);
         }
@@ -173,9 +175,8 @@ impl Channel {
         }
         // A unit that says nothing but that the nexus was lost still has its cache.
         let keeps_cache = !attentions.is_empty() && attentions.iter().all(|code| *code == NEXUS_LOSS);
-        if !keeps_cache && !defect::is_on(Defect::IscsiLossForgotten) {
-            self.shared.unflushed.lost();
-        }
+        let keeps_cache = keeps_cache || defect::is_on(Defect::IscsiLossForgotten);
+        self.shared.watches.reopened(self.port, session.duplicate(), keeps_cache, &self.shared.unflushed);
         self.shared.counts.reconnects.fetch_add(1, Ordering::Relaxed);
         self.shared.down.store(false, Ordering::SeqCst);
         self.shared.recover();
@@ -214,6 +215,7 @@ impl Channel {
     /// The disk must not be used any more: everything fails.
     pub(super) fn fail_all(&mut self, now: Time) {
         if let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) {
+            self.shared.watches.ended(self.port);
             for answer in session.end() {
                 self.answered(answer);
             }

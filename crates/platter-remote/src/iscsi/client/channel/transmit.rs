@@ -98,7 +98,7 @@ impl Channel {
         }
         if let Some(power) = self.reset.take() {
             if power {
-                self.shared.unflushed.lost();
+                self.shared.watches.cache_lost(self.port, &self.shared.unflushed);
             }
             // The unit has ended commands without answers to them, and only a new session tells which.
             self.lost(now, Some("the logical unit was reset"));

@@ -1,0 +1,47 @@
+//! What a flush over one session says of writes over another one.
+
+use crate::between::{Fate, Relay};
+use crate::kinds::{SIZE, Serving, TARGET, connect};
+use platter_block::bio::Bio;
+use platter_disk::channel::Channel;
+use platter_disk::device::Device;
+use platter_disk::open::DiskOptions;
+use platter_remote::iscsi::client::IscsiOptions;
+use std::os::unix::fs::FileExt;
+use tempfile::NamedTempFile;
+
+/// Writes a block through a channel, which nothing looks at afterwards.
+fn write(channel: &mut Channel, pos: u64) {
+    channel.submit(Bio::write(pos, vec![1u8; 512]).unwrap()).map_err(|_| "full").unwrap();
+    let mut done = Vec::new();
+    while done.is_empty() {
+        channel.poll(&mut done);
+        std::thread::yield_now();
+    }
+    assert!(done[0].status().is_ok());
+}
+
+#[test]
+fn a_flush_over_a_new_session_fails_once_for_writes_over_one_that_was_lost() {
+    // A disk in memory has no cache that could be lost.
+    let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.as_file().set_len(SIZE).unwrap();
+    let serving = Serving::new(Device::open(file.path(), DiskOptions::read_write()).unwrap());
+    let relay = Relay::new(serving.address(), |_| Fate::Pass);
+    let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
+    let Some(device) = connect(&url, "none", IscsiOptions::default().with_connections(2)) else { return };
+    let mut idle = device.channel(4).unwrap();
+    write(&mut idle, 0);
+    // The target restarts without what was not flushed.
+    relay.cut();
+    file.as_file().write_all_at(&[0; 512], 0).unwrap();
+    assert!(device.flush().is_err());
+    device.acknowledge_flush_failure();
+    device.write_at(&[2; 512], 512).unwrap();
+    device.flush().unwrap();
+    // The session in the place of the lost one, whose loss has failed a flush.
+    write(&mut idle, 1024);
+    device.flush().unwrap();
+    let reconnects = device.facts().into_iter().find(|fact| fact.0 == "reconnects").unwrap();
+    assert_eq!(reconnects.1, "1");
+}
