@@ -2,6 +2,7 @@
 //! every byte.
 
 mod doubt;
+mod early;
 mod loss;
 mod server;
 mod shapes;

@@ -12,6 +12,7 @@ use platter_remote::nbd::wire::{
     command, info, option, option_reply, server_flag, transmission_flag,
 };
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -172,6 +173,18 @@ impl Connection {
         }
     }
 
+    /// Waits until the client has received everything that was sent to it.
+    #[allow(unsafe_code)]
+    pub(crate) fn await_taken(&self) {
+        let mut left: libc::c_int = 1;
+        while left > 0 {
+            std::thread::yield_now();
+            // SAFETY: the call stores an integer in `left`.
+            let result = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut left) };
+            assert_eq!(result, 0);
+        }
+    }
+
     /// Whether the client closes its side without another request.
     pub(crate) fn is_ended(&mut self) -> bool {
         self.stream.read(&mut [0]).is_ok_and(|count| count == 0)
@@ -199,6 +212,11 @@ impl Connection {
             self.simple(&request, 0, &[])?;
         }
     }
+}
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at % 251) as u8).collect()
 }
 
 /// What a server stores.

@@ -1,13 +1,9 @@
 //! Replies: every shape, and what must not be one.
 
-use crate::server::{EXPORT, Export, FLAGS, SIZE, Server, aside, open, opened, options, store};
+use crate::server::{EXPORT, Export, FLAGS, SIZE, Server, aside, open, opened, options, pattern, store};
 use platter_block::fault::Kind;
 use platter_remote::nbd::wire::{Chunk, Request, SimpleReply, chunk, command, error, transmission_flag};
 use std::io::Write;
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at % 251) as u8).collect()
-}
 
 /// A read of `len` bytes at 4096, answered by `answer`.
 fn read(

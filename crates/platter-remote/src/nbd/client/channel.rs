@@ -340,7 +340,7 @@ impl Drop for Channel {
                 break;
             }
             let socket = Arc::clone(socket);
-            let output = self.partial.is_some() || socket.is_behind();
+            let output = self.wants_output();
             socket.wait(output, Some(Span(left.as_nanos() as u64)));
             self.transmit(Time(0));
             self.receive(Time(0));

@@ -38,6 +38,11 @@ pub(super) struct Slot {
     pub(super) arrived: Ranges,
     /// The first error of a structured reply.
     pub(super) error: u32,
+    /// All of its bytes were sent.
+    pub(super) whole: bool,
+    /// The result, if the server has answered before all bytes were sent. It is reported once they are: until then the
+    /// memory is needed.
+    pub(super) early: Option<i64>,
     /// How often it was sent over a connection that was lost then.
     pub(super) attempts: u8,
     /// The queue does not wait for it any more.
@@ -62,6 +67,8 @@ impl Slot {
             header: [0; Request::BYTES],
             arrived: Ranges::default(),
             error: 0,
+            whole: false,
+            early: None,
             attempts: 0,
             given_up: false,
             covers: 0,
@@ -78,6 +85,7 @@ impl Slot {
         self.generation = self.generation.wrapping_add(1);
         self.arrived.clear();
         self.error = 0;
+        (self.whole, self.early) = (false, None);
         let kind = match self.op {
             Op::Read => command::READ,
             Op::Write => command::WRITE,
@@ -178,7 +186,8 @@ impl Slots {
     pub(super) fn find(&self, cookie: u64) -> Option<u32> {
         let index = cookie as u32;
         let slot = self.all.get(index as usize)?;
-        (slot.state == State::Sent && slot.generation == (cookie >> 32) as u32).then_some(index)
+        let is_awaited = slot.state == State::Sent && slot.early.is_none();
+        (is_awaited && slot.generation == (cookie >> 32) as u32).then_some(index)
     }
 
     pub(super) fn at(&self, index: u32) -> &Slot {

@@ -107,7 +107,8 @@ impl Channel {
             self.shared.unflushed.lost();
         }
         self.shared.report(why);
-        (self.payload, self.partial) = (None, None);
+        self.payload = None;
+        self.drop_partial();
         (self.begin, self.end) = (0, 0);
     }
 
@@ -167,7 +168,8 @@ impl Channel {
         let socket = Arc::clone(socket);
         self.shared.report(&format!("the server does not keep to the NBD protocol: {what}"));
         socket.end_output();
-        (self.payload, self.partial) = (None, None);
+        self.payload = None;
+        self.drop_partial();
         (self.begin, self.end) = (0, 0);
         self.link = Link::Draining { socket, until: now + self.shared.options.peer_timeout };
         self.drain(now);
@@ -204,7 +206,7 @@ impl Channel {
         let slot = self.slots.at_mut(index);
         slot.attempts += 1;
         if slot.attempts >= ATTEMPTS || slot.tag.is_none() {
-            return self.finish(index, FAILED);
+            return self.settle(index, FAILED);
         }
         self.sent -= 1;
         self.slots.stage_again(index);
@@ -213,6 +215,7 @@ impl Channel {
             *leaving = Some(now + self.shared.options.peer_timeout);
             self.shared.report("the server is shutting down");
             socket.end_output();
+            self.drop_partial();
         }
     }
 

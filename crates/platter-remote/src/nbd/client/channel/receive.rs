@@ -53,7 +53,7 @@ impl Channel {
             if error.raw_os_error() == Some(libc::EPIPE) {
                 // The server takes no more requests. It may still carry out those that it has, until it closes its side.
                 leaving.get_or_insert(now + self.shared.options.peer_timeout);
-                return;
+                return self.drop_partial();
             }
             self.ended(now, error);
         }
@@ -210,7 +210,10 @@ impl Channel {
         };
         // A shortage at the server is not one here.
         let result = if result == -i64::from(libc::ENOMEM) { -i64::from(libc::EIO) } else { result };
-        self.finish(index, result);
+        if result >= 0 && !self.slots.at(index).whole {
+            return Err("the success of a request of which only a part was sent".to_owned());
+        }
+        self.settle(index, result);
         Ok(())
     }
 }

@@ -101,7 +101,7 @@ impl Channel {
 
     /// Of the requests in the batch, the first `count` bytes were sent.
     fn count_sent(&mut self, mut count: usize) {
-        let mut unsent = self.sending.len();
+        let (mut unsent, mut early) = (self.sending.len(), None);
         for (at, &(index, skip)) in self.sending.iter().enumerate() {
             let slot = self.slots.at_mut(index);
             let all = slot.header.len() + slot.payload() - skip;
@@ -115,7 +115,10 @@ impl Channel {
                 slot.state = State::Sent;
                 self.sent += 1;
             }
-            if taken < all {
+            slot.whole = taken == all;
+            if slot.whole {
+                early = early.or(slot.early.map(|result| (index, result)));
+            } else {
                 self.partial = Some((index, skip + taken));
             }
             unsent = at + 1;
@@ -125,5 +128,25 @@ impl Channel {
             if own { self.own.push_front(index) } else { self.outbox.push_front(index) }
         }
         self.sending.clear();
+        if let Some((index, result)) = early {
+            self.finish(index, result);
+        }
+    }
+
+    /// Completes a request that the server has answered, once all of its bytes were sent: the rest of them must follow
+    /// in any case, and comes from its memory.
+    pub(super) fn settle(&mut self, index: u32, result: i64) {
+        match self.partial {
+            Some((partial, _)) if partial == index => self.slots.at_mut(index).early = Some(result),
+            _ => self.finish(index, result),
+        }
+    }
+
+    /// Nothing more is sent over this connection, so the rest of a request that was sent in part is not.
+    pub(super) fn drop_partial(&mut self) {
+        let Some((index, _)) = self.partial.take() else { return };
+        if let Some(result) = self.slots.at(index).early {
+            self.finish(index, result);
+        }
     }
 }
