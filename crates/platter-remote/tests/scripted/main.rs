@@ -5,4 +5,5 @@ mod doubt;
 mod early;
 mod loss;
 mod server;
+mod several;
 mod shapes;

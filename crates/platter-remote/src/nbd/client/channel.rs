@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 mod link;
 mod receive;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 /// Bytes of the buffer for headers of replies.
@@ -105,6 +107,8 @@ impl Channel {
     /// A channel over a connection that has been negotiated.
     pub(super) fn new(shared: Arc<Shared>, socket: Socket) -> Channel {
         let socket = Arc::new(socket);
+        // Before anything is written that a loss would count for too.
+        shared.look_at_all();
         if shared.connections() == 0 {
             // What was written over earlier connections was not watched since they ended.
             shared.unflushed.lost();
@@ -173,6 +177,10 @@ impl Channel {
             let copy = || slot.memory.copy(slot.len as usize);
             let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
             self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
+            if self.socket().is_some_and(Socket::has_ended) {
+                // The answer came before the end, and is read after what was lost was counted.
+                self.shared.unflushed.lost();
+            }
         }
         if result >= 0 && slot.op == Op::Flush && slot.tag.is_some() {
             self.shared.look_at_others();

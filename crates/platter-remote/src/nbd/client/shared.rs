@@ -64,7 +64,17 @@ impl Shared {
         lock(&self.sockets).push(Arc::clone(socket));
     }
 
-    /// A connection has ended.
+    /// A connection has ended. What was lost with it counts once.
+    pub(super) fn end(&self, socket: &Arc<Socket>) {
+        let mut sockets = lock(&self.sockets);
+        sockets.retain(|other| !Arc::ptr_eq(other, socket));
+        // With the lock held: a flush of another channel sees the connection or the loss.
+        if socket.note_end() {
+            self.unflushed.lost();
+        }
+    }
+
+    /// A channel has ended its connection.
     pub(super) fn remove(&self, socket: &Arc<Socket>) {
         lock(&self.sockets).retain(|other| !Arc::ptr_eq(other, socket));
     }
@@ -77,8 +87,22 @@ impl Shared {
     /// Before a flush is believed: if another connection has been lost, the server may be another process than the one
     /// that took its writes.
     pub(super) fn look_at_others(&self) {
-        let sockets = lock(&self.sockets);
-        if sockets.len() > 1 && sockets.iter().any(|socket| socket.is_hung_up()) {
+        if self.connections() > 1 {
+            self.look_at_all();
+        }
+    }
+
+    /// Notices connections that have been lost while their channels are idle. Each counts once, although its channel finds
+    /// out much later: otherwise every flush would fail until then.
+    pub(super) fn look_at_all(&self) {
+        let mut sockets = lock(&self.sockets);
+        let mut any = false;
+        sockets.retain(|socket| {
+            let is_lost = socket.is_hung_up();
+            any |= is_lost && socket.note_end();
+            !is_lost
+        });
+        if any {
             self.unflushed.lost();
         }
     }

@@ -17,6 +17,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(feature = "tls")]
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -76,12 +77,24 @@ pub(super) fn resolve(uri: &Uri) -> Result<Vec<Place>, NbdError> {
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
+    /// What was lost with the connection is known.
+    ended: AtomicBool,
     /// Set once the connection is encrypted. Only the thread that drives the connection uses it.
     #[cfg(feature = "tls")]
     tls: OnceLock<Mutex<Encrypted>>,
 }
 
 impl Socket {
+    /// A socket that is connected, or connects.
+    pub(super) fn new(fd: OwnedFd) -> Socket {
+        Socket {
+            fd,
+            ended: AtomicBool::new(false),
+            #[cfg(feature = "tls")]
+            tls: OnceLock::new(),
+        }
+    }
+
     /// Begins to connect.
     pub(super) fn connect(place: &Place, peer_timeout: Span) -> io::Result<Socket> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -102,11 +115,7 @@ impl Socket {
             }
         };
         match result {
-            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket {
-                fd,
-                #[cfg(feature = "tls")]
-                tls: OnceLock::new(),
-            }),
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => Ok(Socket::new(fd)),
             Err(error) => Err(error.into()),
         }
     }
@@ -205,6 +214,17 @@ impl Socket {
     pub(super) fn is_hung_up(&self) -> bool {
         let mut fds = [PollFd::new(&self.fd, PollFlags::RDHUP)];
         poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+    }
+
+    /// What was lost with the connection is known from now on. Returns whether that is new.
+    pub(super) fn note_end(&self) -> bool {
+        !self.ended.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether it is known that the connection has ended, so that what was lost with it has been counted. What the server
+    /// had answered before may still be received.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::SeqCst)
     }
 
     /// Blocks until the socket is readable, or writable if `output` is set, or the time has passed.

@@ -103,8 +103,7 @@ impl Channel {
 
     fn end_link(&mut self, why: &str) {
         if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
-            self.shared.remove(socket);
-            self.shared.unflushed.lost();
+            self.shared.end(socket);
         }
         self.shared.report(why);
         self.payload = None;
@@ -252,6 +251,7 @@ impl Channel {
         let link = std::mem::replace(&mut self.link, Link::Down { retry: now });
         let Link::Attempting { attempt, .. } = link else { return };
         let socket = Arc::new(attempt.socket);
+        self.shared.look_at_all();
         self.shared.add(&socket);
         self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
         self.shared.down.store(false, Ordering::SeqCst);

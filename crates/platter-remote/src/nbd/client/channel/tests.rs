@@ -1,0 +1,59 @@
+//! Moments between two channels, or between two calls, that a server cannot bring about.
+
+use super::{Channel, Completion, Shared, Socket};
+use crate::nbd::client::options::NbdOptions;
+use crate::nbd::handshake::Export;
+use crate::nbd::uri::Uri;
+use crate::nbd::wire::{Request, SimpleReply, transmission_flag};
+use platter_block::time::Time;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+const NOW: Time = Time(1);
+
+/// Bytes of each write.
+const LEN: usize = 512;
+
+fn shared() -> Arc<Shared> {
+    let flags = transmission_flag::SEND_FLUSH | transmission_flag::CAN_MULTI_CONN;
+    let export = Export { size: 1 << 20, flags, blocks: None, structured: true, allocation: None };
+    let options = NbdOptions::default().with_write(true).with_connections(2);
+    Arc::new(Shared::new(Uri::unix("/nowhere", "disk"), options, Vec::new(), export))
+}
+
+/// A channel, and the server's end of its connection.
+fn channel(shared: &Arc<Shared>) -> (Channel, UnixStream) {
+    assert!(shared.take_channel());
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    (Channel::new(Arc::clone(shared), Socket::new(ours.into())), theirs)
+}
+
+/// Sends a write as one of the queue; the server takes it.
+fn write(channel: &mut Channel, tag: u32, server: &mut UnixStream) -> (u32, Request) {
+    let index = channel.slots.take_own(512, LEN as u64, Some(Arc::new(vec![7; LEN])));
+    channel.slots.at_mut(index).tag = Some(tag);
+    channel.outbox.push_back(index);
+    channel.transmit(NOW);
+    let mut header = [0; Request::BYTES];
+    server.read_exact(&mut header).unwrap();
+    server.read_exact(&mut [0; LEN]).unwrap();
+    (index, Request::parse(&header).unwrap())
+}
+
+#[test]
+fn an_answer_that_is_read_after_the_end_was_noticed_may_be_lost_too() {
+    let shared = shared();
+    let ((mut idle, mut server), (_other, _other_server)) = (channel(&shared), channel(&shared));
+    let (_, request) = write(&mut idle, 3, &mut server);
+    server.write_all(&SimpleReply { error: 0, cookie: request.cookie }.to_bytes()).unwrap();
+    drop(server);
+    shared.look_at_others();
+    assert_eq!(shared.connections(), 1);
+    idle.receive(NOW);
+    assert_eq!(idle.ready, [Completion { tag: 3, result: LEN as i64 }]);
+    let unflushed = &shared.unflushed;
+    assert!(!unflushed.flushed(unflushed.begin_flush()), "the write may be lost");
+    shared.look_at_others();
+    assert!(unflushed.flushed(unflushed.begin_flush()), "only once");
+}
