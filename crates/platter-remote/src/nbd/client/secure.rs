@@ -263,6 +263,8 @@ impl Write for Raw<'_> {
 pub(super) struct Encrypted {
     connection: Box<ClientConnection>,
     tls: Arc<ClientTls>,
+    /// The number of the error with which the socket took nothing any more. The socket reports it once.
+    broken: Option<i32>,
 }
 
 impl fmt::Debug for Encrypted {
@@ -275,13 +277,18 @@ fn would_block(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock
 }
 
+/// Whether sending may succeed later.
+fn may_pass(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM))
+}
+
 impl Encrypted {
     /// Begins the handshake, which sending and receiving carry out.
     pub(super) fn begin(tls: &Arc<ClientTls>) -> Result<Encrypted, NbdError> {
         let connection = ClientConnection::new(Arc::clone(&tls.config), tls.name.clone());
         let mut connection = connection.map_err(|error| NbdError::Tls(tls.explain(&error)))?;
         connection.set_buffer_limit(Some(BUFFER_BYTES));
-        Ok(Encrypted { connection: Box::new(connection), tls: Arc::clone(tls) })
+        Ok(Encrypted { connection: Box::new(connection), tls: Arc::clone(tls), broken: None })
     }
 
     /// Whether something that was taken is not on its way yet.
@@ -289,10 +296,23 @@ impl Encrypted {
         self.connection.wants_write()
     }
 
-    /// Sends what is behind.
+    /// The error with which the socket takes nothing any more, also if no caller has been told.
+    pub(super) fn error(&self) -> Option<io::Error> {
+        self.broken.map(io::Error::from_raw_os_error)
+    }
+
+    /// Sends what is behind. An error that lasts is returned each time.
     pub(super) fn push(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(error) = self.error() {
+            return Err(error);
+        }
         while self.connection.wants_write() {
-            self.connection.write_tls(&mut Raw(socket))?;
+            if let Err(error) = self.connection.write_tls(&mut Raw(socket)) {
+                if !may_pass(&error) {
+                    self.broken = error.raw_os_error();
+                }
+                return Err(error);
+            }
         }
         Ok(())
     }
@@ -309,9 +329,10 @@ impl Encrypted {
         }
         let taken = take(&mut self.connection.writer())?;
         match self.push(socket) {
+            // Of what was taken, the server may have a part. The next call returns the error.
+            _ if taken > 0 => Ok(taken),
             Err(error) if !would_block(&error) => Err(error),
-            _ if taken == 0 => Err(Errno::AGAIN.into()),
-            _ => Ok(taken),
+            _ => Err(Errno::AGAIN.into()),
         }
     }
 

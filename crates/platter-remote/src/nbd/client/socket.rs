@@ -79,6 +79,8 @@ pub(super) struct Socket {
     fd: OwnedFd,
     /// What was lost with the connection is known.
     ended: AtomicBool,
+    /// See [`Socket::is_unclean`].
+    unclean: AtomicBool,
     /// Set once the connection is encrypted. Only the thread that drives the connection uses it.
     #[cfg(feature = "tls")]
     tls: OnceLock<Mutex<Encrypted>>,
@@ -90,6 +92,7 @@ impl Socket {
         Socket {
             fd,
             ended: AtomicBool::new(false),
+            unclean: AtomicBool::new(false),
             #[cfg(feature = "tls")]
             tls: OnceLock::new(),
         }
@@ -227,6 +230,24 @@ impl Socket {
         self.ended.load(Ordering::SeqCst)
     }
 
+    /// Sending has failed. The system reports the error once; afterwards the connection looks as if the server had closed
+    /// it.
+    pub(super) fn note_error(&self, error: &io::Error) {
+        if !is_of_server(error) {
+            self.unclean.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the connection has broken in a way that does not tell what the server does: its end is no sign that the
+    /// server is done with it.
+    pub(super) fn is_unclean(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.encrypted().is_some_and(|tls| tls.error().is_some_and(|error| !is_of_server(&error))) {
+            return true;
+        }
+        self.unclean.load(Ordering::SeqCst)
+    }
+
     /// Blocks until the socket is readable, or writable if `output` is set, or the time has passed.
     pub(super) fn wait(&self, output: bool, timeout: Option<Span>) {
         let flags = if output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -239,6 +260,11 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Whether an error of sending says that the server has closed its side, or does not know the connection any more.
+fn is_of_server(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ECONNRESET))
 }
 
 /// The system notices a peer that is gone: data that is not acknowledged for `peer_timeout` breaks the connection, and

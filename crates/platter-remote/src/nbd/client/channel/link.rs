@@ -73,8 +73,9 @@ impl Channel {
         }
     }
 
-    /// The connection is lost. `closed`: the server has closed its side.
+    /// The connection is lost. `closed`: the server has closed its side, or it looks as if it had.
     pub(super) fn lost(&mut self, now: Time, why: &str, closed: bool) {
+        let closed = closed && self.socket().is_some_and(|socket| !socket.is_unclean());
         self.end_link(why);
         let closed = closed || defect::is_on(Defect::NbdDoubtForgotten);
         for index in self.slots.select(|slot| slot.state == State::Sent) {
@@ -188,6 +189,7 @@ impl Channel {
                 _ => break false,
             }
         };
+        let closed = closed && !socket.is_unclean();
         // What was not answered has failed: sent again, it might be answered in the same way.
         for index in self.slots.select(|slot| slot.state == State::Sent) {
             let slot = self.slots.at(index);

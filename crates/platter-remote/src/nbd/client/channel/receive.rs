@@ -48,6 +48,9 @@ impl Channel {
 
     /// Sending has failed. What the server has answered before it ended counts.
     pub(super) fn broken(&mut self, now: Time, error: &io::Error) {
+        if let Link::Up { socket, .. } = &self.link {
+            socket.note_error(error);
+        }
         self.receive(now);
         if let Link::Up { leaving, .. } = &mut self.link {
             if error.raw_os_error() == Some(libc::EPIPE) {

@@ -1,12 +1,12 @@
 //! Moments between two channels, or between two calls, that a server cannot bring about.
 
-use super::{Channel, Completion, Shared, Socket};
+use super::{Channel, Completion, Shared, Socket, State};
 use crate::nbd::client::options::NbdOptions;
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::{Request, SimpleReply, transmission_flag};
 use platter_block::time::Time;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -56,4 +56,41 @@ fn an_answer_that_is_read_after_the_end_was_noticed_may_be_lost_too() {
     assert!(!unflushed.flushed(unflushed.begin_flush()), "the write may be lost");
     shared.look_at_others();
     assert!(unflushed.flushed(unflushed.begin_flush()), "only once");
+}
+
+/// The state of a write that the server has taken, when sending fails with this error and the connection then looks closed.
+fn after(errno: i32) -> State {
+    let shared = shared();
+    let (mut channel, mut server) = channel(&shared);
+    let (index, _) = write(&mut channel, 3, &mut server);
+    drop(server);
+    channel.broken(NOW, &io::Error::from_raw_os_error(errno));
+    let state = channel.slots.at(index).state;
+    assert_eq!(channel.outbox.len(), usize::from(state == State::Staged));
+    assert_eq!((channel.sent, channel.doubts), (0, usize::from(state != State::Staged)));
+    state
+}
+
+#[test]
+fn a_connection_that_has_timed_out_was_not_closed_by_the_server() {
+    for errno in [libc::ETIMEDOUT, libc::EHOSTUNREACH] {
+        assert!(
+            matches!(after(errno), State::InDoubt(_)),
+            "{errno}: the server may still carry the write out"
+        );
+    }
+    for errno in [libc::EPIPE, libc::ECONNRESET] {
+        assert_eq!(after(errno), State::Staged, "{errno}");
+    }
+}
+
+#[test]
+fn nor_was_one_that_is_drained() {
+    let shared = shared();
+    let (mut channel, mut server) = channel(&shared);
+    let (index, _) = write(&mut channel, 3, &mut server);
+    channel.socket().unwrap().note_error(&io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    drop(server);
+    channel.violated(NOW, "a test");
+    assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)));
 }
