@@ -3,6 +3,7 @@
 
 mod doubt;
 mod early;
+mod flood;
 mod loss;
 mod server;
 mod several;

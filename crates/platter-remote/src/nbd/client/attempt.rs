@@ -7,6 +7,9 @@ use platter_block::time::Span;
 use std::io;
 use std::time::{Duration, Instant};
 
+/// Most parts of the server's answers that are read at once: it must not keep the thread beyond the time for connecting.
+const MOST_PARTS: u32 = 4096;
+
 /// A connection that is being made.
 #[derive(Debug)]
 pub(super) struct Attempt {
@@ -31,7 +34,7 @@ impl Attempt {
     pub(super) fn advance(&mut self) -> Result<Option<Outcome>, NbdError> {
         self.socket.error()?;
         let mut buffer = [0; 4096];
-        loop {
+        for _ in 0..MOST_PARTS {
             let flushed = self.flush();
             match self.socket.receive(&mut buffer) {
                 // The server may have told why it takes nothing any more.
@@ -62,6 +65,7 @@ impl Attempt {
                 Ok(_) => {}
             }
         }
+        Ok(None)
     }
 
     fn flush(&mut self) -> Result<(), NbdError> {

@@ -35,8 +35,8 @@ enum Link {
     /// It works. `leaving`: the server is shutting down and takes no more requests; it has until then to close its side.
     Up { socket: Arc<Socket>, leaving: Option<Time> },
     /// The server has not kept to the protocol. Nothing is sent any more, and what it sends is dropped, until it has
-    /// closed its side too: then it works on no request any more.
-    Draining { socket: Arc<Socket>, until: Time },
+    /// closed its side too: then it works on no request any more. `most`: bytes that are dropped at most.
+    Draining { socket: Arc<Socket>, until: Time, most: u64 },
     /// There is none. The next attempt is made when it is needed, but not before a time.
     Down { retry: Time },
     /// It is being made.
@@ -91,6 +91,8 @@ pub(super) struct Channel {
     begin: usize,
     end: usize,
     payload: Option<Payload>,
+    /// Since when there may be something to receive that the last call has left, while the queue has requests here.
+    again: Option<Time>,
     ready: Vec<Completion>,
     /// Until when I/O is held, while there is no connection.
     outage: Option<Time>,
@@ -133,6 +135,7 @@ impl Channel {
             begin: 0,
             end: 0,
             payload: None,
+            again: None,
             ready: Vec::new(),
             outage: None,
             pause: PAUSES.0,
@@ -270,7 +273,7 @@ impl Driver for Channel {
         }
         // An idle connection is looked at only for threads that would otherwise see it readable forever.
         let leaving = matches!(self.link, Link::Up { leaving: Some(_), .. });
-        if self.sent > 0 || leaving || self.ears.get().is_some() {
+        if self.sent > 0 || leaving || self.again.is_some() || self.ears.get().is_some() {
             self.receive(now);
         }
         self.advance(now);
@@ -284,12 +287,12 @@ impl Driver for Channel {
             Link::Down { retry } => self.has_next().then_some(*retry),
             Link::Draining { until, .. } | Link::Attempting { until, .. } => Some(*until),
         };
-        Time::earliest(link, self.next_doubt())
+        Time::earliest(Time::earliest(link, self.next_doubt()), self.again)
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         self.submit(now);
-        if !self.ready.is_empty() || self.slots.taken() == 0 {
+        if !self.ready.is_empty() || self.slots.taken() == 0 || self.again.is_some() {
             return;
         }
         let event = self.next_event().map(|at| at.since(now));
@@ -349,7 +352,9 @@ impl Drop for Channel {
             }
             let socket = Arc::clone(socket);
             let output = self.wants_output();
-            socket.wait(output, Some(Span(left.as_nanos() as u64)));
+            if self.again.is_none() {
+                socket.wait(output, Some(Span(left.as_nanos() as u64)));
+            }
             self.transmit(Time(0));
             self.receive(Time(0));
         }

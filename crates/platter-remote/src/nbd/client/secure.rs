@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// Most bytes that wait in the TLS library to be sent.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Most reads of the socket until something is decrypted; beyond that others come first. The rest keeps the socket readable.
+const MOST_READS: u32 = 256;
+
 /// The files of a folder of certificates, by the names that other NBD clients use.
 const AUTHORITIES: &str = "ca-cert.pem";
 const CERTIFICATE: &str = "client-cert.pem";
@@ -344,13 +347,13 @@ impl Encrypted {
         self.send_with(socket, |to| batch.copy_to(to))
     }
 
-    /// Receives until something is decrypted. 0: the server has closed its side.
+    /// Receives until something is decrypted, or would block. 0: the server has closed its side.
     fn receive_with(
         &mut self,
         socket: BorrowedFd<'_>,
         mut take: impl FnMut(&mut rustls::Reader<'_>) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        loop {
+        for _ in 0..MOST_READS {
             match take(&mut self.connection.reader()) {
                 Err(error) if would_block(&error) => {}
                 // The end without the farewell of TLS: a server that was killed does not send it.
@@ -367,6 +370,8 @@ impl Encrypted {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, self.tls.explain(&error)));
             }
         }
+        // What the last read brought is taken if it is data.
+        take(&mut self.connection.reader())
     }
 
     pub(super) fn receive(&mut self, socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<usize> {

@@ -38,6 +38,8 @@ pub(super) struct Slot {
     pub(super) arrived: Ranges,
     /// The first error of a structured reply.
     pub(super) error: u32,
+    /// Chunks of the reply that brought nothing.
+    pub(super) empty: u32,
     /// All of its bytes were sent.
     pub(super) whole: bool,
     /// The result, if the server has answered before all bytes were sent. It is reported once they are: until then the
@@ -67,6 +69,7 @@ impl Slot {
             header: [0; Request::BYTES],
             arrived: Ranges::default(),
             error: 0,
+            empty: 0,
             whole: false,
             early: None,
             attempts: 0,
@@ -84,7 +87,7 @@ impl Slot {
     fn prepare(&mut self, index: u32) {
         self.generation = self.generation.wrapping_add(1);
         self.arrived.clear();
-        self.error = 0;
+        (self.error, self.empty) = (0, 0);
         (self.whole, self.early) = (false, None);
         let kind = match self.op {
             Op::Read => command::READ,

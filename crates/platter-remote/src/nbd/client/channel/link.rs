@@ -8,6 +8,7 @@
 use super::{Attempt, Channel, Link, PAUSES, Settling};
 use crate::nbd::client::slots::State;
 use crate::nbd::handshake::{Export, Handshake, Outcome};
+use platter_block::bio::Op;
 use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use rustix::io::Errno;
@@ -16,6 +17,9 @@ use std::sync::atomic::Ordering;
 
 /// How often a request is sent at most, if each time the connection is lost: it may be what the server dies of.
 const ATTEMPTS: u8 = 4;
+
+/// Bytes of a server that does not keep to the protocol that are dropped at once.
+const DROPPED: usize = 1 << 20;
 
 const GONE: i64 = -(libc::ENODEV as i64);
 const UNKNOWN: i64 = -(libc::ENOLINK as i64);
@@ -107,7 +111,7 @@ impl Channel {
             self.shared.end(socket);
         }
         self.shared.report(why);
-        self.payload = None;
+        (self.payload, self.again) = (None, None);
         self.drop_partial();
         (self.begin, self.end) = (0, 0);
     }
@@ -168,28 +172,42 @@ impl Channel {
         let socket = Arc::clone(socket);
         self.shared.report(&format!("the server does not keep to the NBD protocol: {what}"));
         socket.end_output();
-        self.payload = None;
+        (self.payload, self.again) = (None, None);
         self.drop_partial();
         (self.begin, self.end) = (0, 0);
-        self.link = Link::Draining { socket, until: now + self.shared.options.peer_timeout };
+        let (until, most) = (now + self.shared.options.peer_timeout, self.drained_at_most());
+        self.link = Link::Draining { socket, until, most };
         self.drain(now);
     }
 
-    /// Drops what the server sends. Returns whether that has ended.
-    fn drain(&mut self, now: Time) -> bool {
-        let Link::Draining { socket, until } = &self.link else { return false };
-        let (socket, until) = (Arc::clone(socket), *until);
+    /// More bytes than a server sends that stops once it has answered what it has.
+    fn drained_at_most(&self) -> u64 {
+        let lengths = self.slots.live().filter(|(_, slot)| slot.state == State::Sent && slot.op == Op::Read);
+        // As much again for headers.
+        2 * lengths.map(|(_, slot)| slot.len).sum::<u64>() + DROPPED as u64
+    }
+
+    /// Drops a part of what the server sends. `None`: it may send more. Otherwise whether it has closed its side.
+    fn drop_input(&mut self, now: Time) -> Option<bool> {
+        let Link::Draining { socket, until, most } = &mut self.link else { return None };
         let mut buffer = [0; 4096];
-        let closed = loop {
+        for _ in 0..DROPPED / buffer.len() {
             match socket.receive_raw(&mut buffer) {
-                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => break true,
-                // Time also ends the stream of a server that does not stop.
-                Ok(_) | Err(Errno::INTR) if now < until => {}
-                Err(Errno::AGAIN) if now < until => return false,
-                _ => break false,
+                Ok(0) | Err(Errno::CONNRESET | Errno::PIPE) => return Some(!socket.is_unclean()),
+                // Time and number also end the stream of a server that does not stop.
+                Ok(count) if now < *until && *most > 0 => *most = most.saturating_sub(count as u64),
+                Err(Errno::INTR) if now < *until => {}
+                Err(Errno::AGAIN) if now < *until => return None,
+                _ => return Some(false),
             }
-        };
-        let closed = closed && !socket.is_unclean();
+        }
+        // The rest keeps the socket readable.
+        None
+    }
+
+    /// Drops what the server sends. Returns whether that has ended.
+    pub(super) fn drain(&mut self, now: Time) -> bool {
+        let Some(closed) = self.drop_input(now) else { return false };
         // What was not answered has failed: sent again, it might be answered in the same way.
         for index in self.slots.select(|slot| slot.state == State::Sent) {
             let slot = self.slots.at(index);

@@ -13,13 +13,32 @@ use std::sync::Arc;
 /// have to be copied.
 const NEXT_HEADER: usize = Chunk::BYTES + 8;
 
+/// Most bytes that one call receives, but for the data of the last read: a server that keeps sending must not keep the
+/// thread from everything else.
+const MOST_BYTES: usize = 4 << 20;
+
+/// What a call to the system counts in bytes, so that small replies are bounded too.
+const CALL_BYTES: usize = 4 << 10;
+
+/// After an error of sending what has been answered is received. How often at most that is done, as the connection may work
+/// after all.
+const LAST_CALLS: usize = 64;
+
+/// Most chunks of a reply that bring no data.
+const MOST_EMPTY: u32 = 1024;
+
 /// A server that does not keep to the protocol.
 type Violation = String;
 
 impl Channel {
-    /// Receives what has come and completes what it answers.
+    /// Receives what has come and completes what it answers. It may leave a part: then the channel has to be run `again`.
     pub(super) fn receive(&mut self, now: Time) {
+        self.again = None;
+        let mut left = MOST_BYTES;
         while let Link::Up { socket, .. } = &self.link {
+            if left == 0 {
+                return self.leave_rest(now);
+            }
             let socket = Arc::clone(socket);
             self.make_room();
             if let Some(payload) = self.payload {
@@ -38,6 +57,7 @@ impl Channel {
                     if count < wanted {
                         return;
                     }
+                    left = left.saturating_sub(count + CALL_BYTES);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -46,12 +66,26 @@ impl Channel {
         }
     }
 
+    /// There may be more to receive. It need not be in the socket, so waiting for that would not do. Without requests of
+    /// the queue nothing runs the channel; the rest is received with the next one.
+    fn leave_rest(&mut self, now: Time) {
+        if self.slots.taken() > self.replaying {
+            self.again = Some(now);
+            self.announce();
+        }
+    }
+
     /// Sending has failed. What the server has answered before it ended counts.
     pub(super) fn broken(&mut self, now: Time, error: &io::Error) {
         if let Link::Up { socket, .. } = &self.link {
             socket.note_error(error);
         }
-        self.receive(now);
+        for _ in 0..LAST_CALLS {
+            self.receive(now);
+            if self.again.is_none() {
+                break;
+            }
+        }
         if let Link::Up { leaving, .. } = &mut self.link {
             if error.raw_os_error() == Some(libc::EPIPE) {
                 // The server takes no more requests. It may still carry out those that it has, until it closes its side.
@@ -142,14 +176,24 @@ impl Channel {
                 let slot = self.find(cookie)?;
                 let first = &mut self.slots.at_mut(slot).error;
                 *first = if *first == 0 { error } else { *first };
-                if done { self.answered(now, slot) } else { Ok(()) }
+                if done { self.answered(now, slot) } else { self.count_empty(slot) }
             }
             Reply::Nothing { cookie, done } => {
                 let slot = self.find(cookie)?;
-                if done { self.answered(now, slot) } else { Ok(()) }
+                if done { self.answered(now, slot) } else { self.count_empty(slot) }
             }
             Reply::Status { .. } => Err("an allocation status that was not asked for".to_owned()),
         }
+    }
+
+    /// A chunk has brought no data, and others follow.
+    fn count_empty(&mut self, index: u32) -> Result<(), Violation> {
+        let slot = self.slots.at_mut(index);
+        slot.empty += 1;
+        if slot.empty > MOST_EMPTY {
+            return Err(format!("more than {MOST_EMPTY} chunks without data in one answer"));
+        }
+        Ok(())
     }
 
     fn simple(&mut self, now: Time, cookie: u64, error: u32) -> Result<(), Violation> {

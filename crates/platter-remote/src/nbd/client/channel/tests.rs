@@ -1,11 +1,11 @@
 //! Moments between two channels, or between two calls, that a server cannot bring about.
 
-use super::{Channel, Completion, Shared, Socket, State};
+use super::{Channel, Completion, Link, Shared, Socket, State};
 use crate::nbd::client::options::NbdOptions;
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::{Request, SimpleReply, transmission_flag};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -93,4 +93,26 @@ fn nor_was_one_that_is_drained() {
     drop(server);
     channel.violated(NOW, "a test");
     assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)));
+}
+
+#[test]
+fn a_server_that_does_not_stop_is_drained_up_to_a_number_of_bytes() {
+    let shared = shared();
+    let (mut channel, mut server) = channel(&shared);
+    let (index, _) = write(&mut channel, 3, &mut server);
+    let flood = std::thread::spawn(move || {
+        let mut blocks = 0;
+        while server.write_all(&[0x5a; 4096]).is_ok() {
+            blocks += 1;
+        }
+        blocks
+    });
+    // The time does not pass, as in a drop.
+    channel.violated(Time(0), "a test");
+    while let Link::Draining { socket, .. } = &channel.link {
+        Arc::clone(socket).wait(false, Some(Span::from_secs(10)));
+        channel.drain(Time(0));
+    }
+    assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)), "it has not closed its side");
+    assert!(flood.join().unwrap() < 1024);
 }
