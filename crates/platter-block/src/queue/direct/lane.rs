@@ -80,11 +80,6 @@ impl<D: Driver> DirectLane<D> {
             driver.cancel(now, tag);
         });
         // What is late is in doubt before the caller can submit anything else.
-        self.run_timers(now);
-    }
-
-    #[inline(always)]
-    fn run_timers(&mut self, now: Time) {
         if self.queue.tick(now) {
             self.ask_to_cancel(now);
         }
@@ -102,7 +97,9 @@ impl<D: Driver> DirectLane<D> {
     /// that follows. Returns whether nothing was in flight.
     #[inline(always)]
     pub fn begin(&mut self, now: Time) -> bool {
-        self.run_timers(now);
+        if self.queue.tick(now) {
+            self.ask_to_cancel(now);
+        }
         let idle = self.queue.in_flight() == 0;
         if !idle {
             self.collect(now);
