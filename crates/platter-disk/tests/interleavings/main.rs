@@ -40,4 +40,3 @@ mod plugging;
 mod polling;
 mod pool;
 mod replies;
-mod running;

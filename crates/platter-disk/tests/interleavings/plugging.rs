@@ -6,9 +6,6 @@ use crate::unplugs::Unplugs;
 use loom::thread;
 use std::rc::Rc;
 
-/// More rounds than these models need.
-const ROUNDS: u32 = 100;
-
 /// Bios are bits.
 #[derive(Default)]
 struct Queue {
@@ -33,7 +30,7 @@ struct Model {
 
 impl Model {
     fn new() -> Rc<Model> {
-        let queue = Runner::new(Queue::default(), ROUNDS);
+        let queue = Runner::new(Queue::default());
         Rc::new(Model { unplugs: Unplugs::new(), inbox: Mutex::new(0), queue })
     }
 
@@ -42,7 +39,7 @@ impl Model {
     }
 
     fn run(&self) {
-        let step = |queue: Option<&mut Queue>| {
+        self.queue.run(|queue| {
             let Some(queue) = queue else { return false };
             let waits = self.unplugs.take();
             let new = std::mem::take(&mut *lock(&self.inbox));
@@ -54,12 +51,11 @@ impl Model {
                 self.queue.again();
             }
             false
-        };
-        self.queue.run(step, || unreachable!("there are fewer kicks than rounds"));
+        });
     }
 
     fn started(&self) -> u32 {
-        self.queue.with(|queue| queue.started, |_| (), || ())
+        self.queue.with(|queue| queue.started, |_| ())
     }
 }
 
