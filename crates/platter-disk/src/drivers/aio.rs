@@ -58,8 +58,6 @@ pub struct Aio {
     watched: AtomicBool,
     /// Requests in flight that do not signal it.
     unwatched: usize,
-    /// Pause before a caller that has the handle looks for these, which nothing shows.
-    nap: Pause,
     /// Signals of the handle that were made, or are about to be, and have not been cleared. The kernel signals after it
     /// has posted the event, so a signal may come after its event has been reaped.
     signals: AtomicI64,
@@ -96,7 +94,6 @@ impl Aio {
             eventfd: OnceLock::new(),
             watched: AtomicBool::new(false),
             unwatched: 0,
-            nap: Pause::default(),
             signals: AtomicI64::new(0),
             listener: depth,
             has_final_events: !nowait,
@@ -239,11 +236,10 @@ impl Aio {
     }
 
     /// Makes the wait handle unreadable and collects what completed before that. Costs a system call only if a signal
-    /// is outstanding. Requests that do not signal it are looked for at the end of a nap: a handle that stayed readable for
-    /// them would keep its sleepers awake for as long as the disk does not answer.
+    /// is outstanding.
     fn clear_signals(&mut self, now: Time) {
         let signals = self.signals.load(Ordering::Relaxed);
-        if signals == 0 {
+        if self.unwatched > 0 || signals == 0 {
             return;
         }
         let Some(eventfd) = self.eventfd.get().filter(|_| self.watched.load(Ordering::Relaxed)) else {
@@ -255,23 +251,6 @@ impl Aio {
         self.collect(now);
         let signals = self.signals.get_mut();
         *signals = (*signals).max(0);
-    }
-
-    /// Whether a caller sleeps on the handle for requests that do not signal it.
-    fn is_unheard(&self) -> bool {
-        self.unwatched > 0
-            && self.watched.load(Ordering::Relaxed)
-            && self.slots.taken() + self.side.in_flight() > 0
-    }
-
-    /// Sets when to look again for requests that do not signal the handle.
-    #[inline]
-    fn set_nap(&mut self, now: Time) {
-        if !self.is_unheard() {
-            self.nap.end();
-        } else if self.nap.is_over(now) {
-            self.nap.begin(now);
-        }
     }
 
     /// Records that the kernel has completed a request.
@@ -401,14 +380,12 @@ impl Driver for Aio {
         if waits || self.side.in_flight() > 0 {
             self.ring_doorbell(now);
         }
-        self.set_nap(now);
         done.append(&mut self.ready);
     }
 
     fn next_event(&self) -> Option<Time> {
         let own = if self.batch.waiting() > 0 { self.pause.until() } else { None };
-        let nap = if self.is_unheard() { self.nap.until() } else { None };
-        Time::earliest(Time::earliest(own, nap), self.side.next_event())
+        Time::earliest(own, self.side.next_event())
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -437,7 +414,7 @@ impl Driver for Aio {
             self.watched.store(true, Ordering::Relaxed);
             self.clear_late_signals(eventfd);
         } else if !self.watched.swap(true, Ordering::Relaxed) {
-            // Requests in flight do not signal. The caller runs the channel, and learns when to look for them.
+            // Requests in flight do not signal: until they complete, the handle stays readable.
             self.signal(eventfd);
         }
         Some(eventfd.raw())

@@ -316,8 +316,7 @@ impl Driver for Uring {
 
     fn next_event(&self) -> Option<Time> {
         let own = match &self.dead {
-            // What the disk still has is waited for, see `wait_dead`.
-            Some(dead) => (!self.ready.is_empty()).then_some(dead.since),
+            Some(dead) => (!self.ready.is_empty() || self.taken > 0).then_some(dead.since),
             None if self.owed => self.pause.until(),
             None => None,
         };
@@ -354,7 +353,11 @@ impl Driver for Uring {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        self.watched_descriptor()
+        match &self.ring {
+            Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
+            Some(ring) => Some(self.make_eventfd().unwrap_or(ring.raw())),
+            None => self.make_eventfd(),
+        }
     }
 
     fn is_dead(&self) -> bool {

@@ -79,10 +79,6 @@ impl<D: Driver> DirectLane<D> {
         self.queue.cancel(now, which, &mut |tag| {
             driver.cancel(now, tag);
         });
-        // What is late is in doubt before the caller can submit anything else.
-        if self.queue.tick(now) {
-            self.ask_to_cancel(now);
-        }
     }
 
     /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.

@@ -149,8 +149,7 @@ impl DiskLane {
         }
     }
 
-    /// Cancels bios in the shared queue or on their way to it. What is late at `now` is in doubt before the queue's lock is
-    /// released: the next thread that runs the queue may have an earlier time, and this lane's caller does not wait for it.
+    /// Cancels bios in the shared queue or on their way to it.
     #[cold]
     pub(super) fn cancel_away(&mut self, now: Time, token: u64) {
         let (route, shared) = (self.route, Arc::clone(&self.shared));
@@ -247,17 +246,15 @@ impl DiskLane {
         true
     }
 
-    /// A failure is known to the shared queue before another flush can begin, and no acknowledgement comes in between.
+    /// A failure is known to the shared queue before another flush can begin.
     fn end_flush(&mut self, ended: Ended, status: Status) {
-        let (now, shared) = (self.shared.clock.now(), &self.shared);
-        let queue_waits = match (ended, status) {
-            (Ended::Failed, Err(fault)) => shared.with_control(|control| {
-                control.queue().flush_failed_elsewhere(now, fault);
-                shared.flushes.end(ended)
-            }),
-            _ => shared.flushes.end(ended),
-        };
-        if queue_waits {
+        let now = self.shared.clock.now();
+        if ended == Ended::Failed
+            && let Err(fault) = status
+        {
+            self.shared.with_control(|control| control.queue().flush_failed_elsewhere(now, fault));
+        }
+        if self.shared.flushes.end(ended) {
             self.help(now);
         }
     }
