@@ -123,7 +123,8 @@ impl Multipath {
             match self.flush_until_left(path).await {
                 None => {}
                 Some(Err(fault)) if self.forgives(path, fault, &mut forgiven) => {
-                    if self.state().paths.get(path).is_up {
+                    let is_up = self.state().paths.get(path).is_up;
+                    if is_up {
                         continue;
                     }
                 }

@@ -69,7 +69,8 @@ impl Watches {
         charge_others(&mut all, port, unflushed);
         let was_charged = all[usize::from(port)].as_ref().is_some_and(|watch| watch.is_charged);
         // What other channels have written since the loss was charged is covered by their sessions.
-        if !keeps_cache && !(was_charged && others_work(&all, port)) {
+        let is_covered = was_charged && others_work(&all, port);
+        if !keeps_cache && !is_covered {
             unflushed.lost();
         }
         all[usize::from(port)] = Some(Watch { connection, is_charged: false });
