@@ -287,7 +287,13 @@ const REACH: &[(&str, Reach)] = &[
             why: "it was not found in 5,700 runs with several paths",
         },
     ),
-    ("multipath-flush-stays-failed", Reach::Within(10_000)),
+    (
+        "multipath-flush-stays-failed",
+        Reach::Targeted {
+            test: "crates/platter-stack/tests/multipath/failover.rs",
+            why: "it takes some 7,400 runs",
+        },
+    ),
     (
         "nbd-doubt-forgotten",
         Reach::Targeted { test: "crates/platter-remote/tests/defects.rs", why: "the soak has no network" },
