@@ -229,7 +229,7 @@ fn given_up_late(mut bio: Bio, gives_up: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk
     let token = bio.token();
     let (disk, device, mut lane) = open_sized(512);
     let mut other = Guarded(Lane::open(&device), Arc::clone(&disk));
-    // So many that to drop them takes more than one turn.
+    // A discard of all these pages takes more than one turn.
     (0..SIZE / PAGE).for_each(|page| run(&disk, &mut lane, read(page * PAGE, page)));
     bio.set_deadline(Some(disk.now() + SECOND));
     lane.send(bio);

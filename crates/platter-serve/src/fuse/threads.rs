@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether threads have ended.
+/// Interval between checks whether threads have ended. (Only a stop waits in this way.)
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The threads that run.
@@ -127,11 +127,9 @@ mod tests {
         kernel.send(&read(2, handles[1])).unwrap();
         assert_eq!(answer(&kernel), (2, vec![0; 4096]));
         assert_eq!(shared.seats.unanswered(), 1);
-        let begin = Instant::now();
-        assert!(!threads.end(begin + Duration::from_millis(100)));
+        assert!(!threads.end(Instant::now() + Duration::from_millis(100)));
         // Nothing is left to await.
         assert!(threads.end(Instant::now()));
-        assert!(begin.elapsed() < Duration::from_secs(HANG));
         assert_eq!(answer(&kernel), (1, vec![7; 4096]));
     }
 }

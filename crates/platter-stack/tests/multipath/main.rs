@@ -69,12 +69,12 @@ fn rig_with(named: &[(&str, i64)], options: [Options; 2], settings: &DiskSetting
     Rig { world, sim, ports, paths, device: Device::new(made) }
 }
 
-/// I/O that fails after so many seconds.
+/// Options for a call that fails after `seconds`.
 fn limit(seconds: u64) -> IoOptions {
     IoOptions::default().with_timeout(Some(Span::from_secs(seconds)))
 }
 
-/// The next command of the disk hangs for so many seconds, and takes effect at the end.
+/// Makes the next command of the disk hang for `seconds`, and take effect at the end of that time.
 fn hang(sim: &SimDisk, seconds: u64) {
     sim.set_faults(Some(SimFaults { abort_chance: 0, ..SimFaults::default() }));
     sim.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(seconds), Lands::Late) });

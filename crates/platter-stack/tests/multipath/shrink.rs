@@ -11,7 +11,7 @@ use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_sim::{SimDisk, World};
 use std::sync::Arc;
 
-/// A disk that is reached through so many paths without commands, which have this timeout.
+/// A `multipath` device over `count` paths to one simulated disk. The paths have this timeout, and carry no SCSI commands.
 fn through(count: usize, timeout: Option<Span>) -> (Arc<World>, SimDisk, Device) {
     let world = World::new(6);
     let sim = disk(&world);
