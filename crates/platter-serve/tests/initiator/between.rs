@@ -89,6 +89,13 @@ impl Relay {
         }
     }
 
+    /// Ends the connection of a number. None must have been cut before.
+    pub(crate) fn cut_one(&self, connection: usize) {
+        for stream in &self.streams.lock().unwrap()[2 * connection..][..2] {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
     /// Connections that there were.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)

@@ -1,8 +1,9 @@
-//! What a flush over one session says of writes over another one.
+//! Several sessions of one disk: what a flush over one says of writes over another one, and what is left when all are in use.
 
 use crate::between::{Fate, Relay};
 use crate::kinds::{SIZE, Serving, TARGET, connect};
 use platter_block::bio::Bio;
+use platter_block::fault::Kind;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
@@ -13,6 +14,11 @@ use tempfile::NamedTempFile;
 /// Writes a block through a channel, which nothing looks at afterwards.
 fn write(channel: &mut Channel, pos: u64) {
     channel.submit(Bio::write(pos, vec![1u8; 512]).unwrap()).map_err(|_| "full").unwrap();
+    complete(channel);
+}
+
+/// Waits for a bio, which succeeds.
+fn complete(channel: &mut Channel) {
     let mut done = Vec::new();
     while done.is_empty() {
         channel.poll(&mut done);
@@ -22,20 +28,20 @@ fn write(channel: &mut Channel, pos: u64) {
 }
 
 #[test]
-fn a_flush_over_a_new_session_fails_once_for_writes_over_one_that_was_lost() {
+fn a_flush_fails_once_for_writes_over_a_session_that_was_lost() {
     // A disk in memory has no cache that could be lost.
     let file = NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     file.as_file().set_len(SIZE).unwrap();
     let serving = Serving::new(Device::open(file.path(), DiskOptions::read_write()).unwrap());
     let relay = Relay::new(serving.address(), |_| Fate::Pass);
     let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
-    let Some(device) = connect(&url, "none", IscsiOptions::default().with_connections(2)) else { return };
+    let Some(device) = connect(&url, "none", IscsiOptions::default().with_connections(3)) else { return };
     let mut idle = device.channel(4).unwrap();
     write(&mut idle, 0);
-    // The target restarts without what was not flushed.
-    relay.cut();
+    // What was not flushed is lost with the session of the channel. The session for flushes, which is connected first, goes on.
+    relay.cut_one(1);
     file.as_file().write_all_at(&[0; 512], 0).unwrap();
-    assert!(device.flush().is_err());
+    assert_eq!(device.flush().unwrap_err().fault.kind, Kind::Io);
     device.acknowledge_flush_failure();
     device.write_at(&[2; 512], 512).unwrap();
     device.flush().unwrap();
@@ -44,4 +50,19 @@ fn a_flush_over_a_new_session_fails_once_for_writes_over_one_that_was_lost() {
     device.flush().unwrap();
     let reconnects = device.facts().into_iter().find(|fact| fact.0 == "reconnects").unwrap();
     assert_eq!(reconnects.1, "1");
+}
+
+#[test]
+fn the_last_connection_is_kept_for_flushes() {
+    let serving = Serving::new(Device::ram(SIZE).unwrap());
+    let Some(device) = serving.open("none", IscsiOptions::default().with_connections(2)) else { return };
+    let mut channel = device.channel(4).unwrap();
+    let error = device.write_at(&[1; 512], 0).unwrap_err();
+    assert!(error.to_string().contains("all 2 connections are in use"), "{error}");
+    write(&mut channel, 0);
+    channel.submit(Bio::flush()).map_err(|_| "full").unwrap();
+    complete(&mut channel);
+    drop(channel);
+    device.write_at(&[2; 512], 0).unwrap();
+    device.flush().unwrap();
 }

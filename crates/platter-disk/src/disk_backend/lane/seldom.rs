@@ -28,6 +28,10 @@ const MOST_LEFT: u32 = 4;
 impl DiskLane {
     pub(in crate::disk_backend) fn open(shared: &Arc<Shared>, lane_use: LaneUse) -> Result<DiskLane, Error> {
         let gate = shared.gate.look();
+        // Lanes must not take the last channel of a disk that has only some: flushes and barriers need one.
+        if shared.disk.max_channels().is_some() {
+            shared.with_control(|control| control.open(shared))?;
+        }
         // Before other threads know the lane, so that nothing remains of a lane that cannot be opened.
         let driver = match gate.has_elevator() {
             true => None,
