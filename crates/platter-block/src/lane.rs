@@ -115,6 +115,10 @@ pub trait Lane: Send {
     /// Aborts the bios with this token as far as that is still possible. Bios that no driver has taken complete with
     /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run). For the others the driver
     /// is asked to cancel, and they complete with the driver's result.
+    ///
+    /// A bio with a driver whose deadline has passed at `now` has been given up when this returns: what it may still change is
+    /// [in doubt](crate::queue::Watch::in_doubt) from then on, even if the bio itself comes back later. A caller that does not
+    /// wait for the bio any longer relies on that.
     fn cancel(&mut self, now: Time, token: u64) {
         if let Some(below) = self.below_mut() {
             below.cancel(now, token);
@@ -219,6 +223,15 @@ impl<D: Driver> QueueLane<D> {
         self.queue.cancel(now, which, &mut |tag| {
             driver.cancel(now, tag);
         });
+        // What is late is in doubt before the caller can submit anything else.
+        self.run_timers(now);
+    }
+
+    #[inline]
+    fn run_timers(&mut self, now: Time) {
+        if self.queue.tick(now) {
+            self.ask_to_cancel(now);
+        }
     }
 
     /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.
@@ -273,9 +286,7 @@ impl<D: Driver> Lane for QueueLane<D> {
 
     #[inline]
     fn run(&mut self, now: Time) {
-        if self.queue.tick(now) {
-            self.ask_to_cancel(now);
-        }
+        self.run_timers(now);
         // Completions come first: they free slots for waiting requests, and the batch goes out with one doorbell.
         self.collect(now);
         if self.queue.has_work() && self.fill_driver(now) > 0 {

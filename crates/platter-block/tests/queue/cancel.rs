@@ -140,3 +140,27 @@ fn what_timed_out_is_cancelled_at_the_device() {
         rig.check_idle();
     }
 }
+
+/// The submitter does not wait any longer and runs nothing: another thread may run the queue next, with an earlier time.
+#[test]
+fn what_is_late_is_in_doubt_as_soon_as_it_is_cancelled() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, THROUGH);
+        let late = rig.submit(Io::write(0, 512).with(Flags::SYNC));
+        rig.run();
+        let before = rig.now;
+        rig.now += LATE;
+        rig.lane.cancel(rig.now, late);
+        assert!(rig.lane.queue.is_in_doubt(), "{elevator}");
+        rig.now = before;
+        let next = rig.submit(Io::read(0, 512).with(Flags::SYNC | Flags::NOMERGE));
+        rig.run();
+        assert_eq!(rig.failure(late), Some(Kind::TimedOut), "{elevator}");
+        assert!(!rig.is_done(next) && rig.disk().starts().len() == 1, "{elevator}");
+        rig.disk().finish_with(0, -125);
+        rig.run();
+        rig.model[..512].copy_from_slice(&rig.lane.driver().data[..512]);
+        rig.drain();
+        assert_eq!(rig.result(next), Ok(()), "{elevator}");
+    }
+}

@@ -79,6 +79,15 @@ impl<D: Driver> DirectLane<D> {
         self.queue.cancel(now, which, &mut |tag| {
             driver.cancel(now, tag);
         });
+        // What is late is in doubt before the caller can submit anything else.
+        self.run_timers(now);
+    }
+
+    #[inline(always)]
+    fn run_timers(&mut self, now: Time) {
+        if self.queue.tick(now) {
+            self.ask_to_cancel(now);
+        }
     }
 
     /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.
@@ -93,9 +102,7 @@ impl<D: Driver> DirectLane<D> {
     /// that follows. Returns whether nothing was in flight.
     #[inline(always)]
     pub fn begin(&mut self, now: Time) -> bool {
-        if self.queue.tick(now) {
-            self.ask_to_cancel(now);
-        }
+        self.run_timers(now);
         let idle = self.queue.in_flight() == 0;
         if !idle {
             self.collect(now);

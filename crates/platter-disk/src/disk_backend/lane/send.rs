@@ -149,7 +149,8 @@ impl DiskLane {
         }
     }
 
-    /// Cancels bios in the shared queue or on their way to it.
+    /// Cancels bios in the shared queue or on their way to it. What is late at `now` is in doubt before the queue's lock is
+    /// released: the next thread that runs the queue may have an earlier time, and this lane's caller does not wait for it.
     #[cold]
     pub(super) fn cancel_away(&mut self, now: Time, token: u64) {
         let (route, shared) = (self.route, Arc::clone(&self.shared));
