@@ -446,8 +446,10 @@ impl Backend for DiskBackend {
     }
 
     fn acknowledge_flush_failure(&self) {
-        self.0.with_control(|control| control.queue().acknowledge_flush_failure());
-        self.0.flushes.acknowledge();
+        self.0.with_control(|control| {
+            control.queue().acknowledge_flush_failure();
+            self.0.flushes.acknowledge();
+        });
     }
 
     fn tunable(&self) -> Option<&dyn Tunable> {

@@ -3,6 +3,8 @@
 //!
 //! Threads that want a flush while another one flushes share the next one, as the bios in the shared queue do among
 //! themselves. A thread never waits here for that queue, because the flush may be one of a program that does not poll.
+//!
+//! The shared queue has a record of its own of a failure. Both are changed only with its lock held, so that they agree.
 
 use crate::sync::{Condvar, Mutex, lock};
 
@@ -120,6 +122,13 @@ impl Flushes {
     /// The failure has been acknowledged.
     pub(crate) fn acknowledge(&self) {
         lock(&self.state).failed = false;
+    }
+
+    /// Whether a flush has failed, and that was not acknowledged.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for the tests of the model checker")]
+    pub(crate) fn has_failed(&self) -> bool {
+        lock(&self.state).failed
     }
 }
 

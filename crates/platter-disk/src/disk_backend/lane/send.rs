@@ -247,15 +247,17 @@ impl DiskLane {
         true
     }
 
-    /// A failure is known to the shared queue before another flush can begin.
+    /// A failure is known to the shared queue before another flush can begin, and no acknowledgement comes in between.
     fn end_flush(&mut self, ended: Ended, status: Status) {
-        let now = self.shared.clock.now();
-        if ended == Ended::Failed
-            && let Err(fault) = status
-        {
-            self.shared.with_control(|control| control.queue().flush_failed_elsewhere(now, fault));
-        }
-        if self.shared.flushes.end(ended) {
+        let (now, shared) = (self.shared.clock.now(), &self.shared);
+        let queue_waits = match (ended, status) {
+            (Ended::Failed, Err(fault)) => shared.with_control(|control| {
+                control.queue().flush_failed_elsewhere(now, fault);
+                shared.flushes.end(ended)
+            }),
+            _ => shared.flushes.end(ended),
+        };
+        if queue_waits {
             self.help(now);
         }
     }
