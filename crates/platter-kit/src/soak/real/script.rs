@@ -343,6 +343,11 @@ impl Driver for Scripted {
         self.wake_timer.set(self.alarm(now));
     }
 
+    fn next_event(&self) -> Option<Time> {
+        // What is held is shown by the timer.
+        self.inner.next_event()
+    }
+
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
         let alarm = self.alarm(now);
         if alarm == Some(Span::ZERO) {
@@ -370,6 +375,10 @@ impl Driver for Scripted {
             Some(_) => false,
             None => self.inner.cancel(now, tag),
         }
+    }
+
+    fn is_dead(&self) -> bool {
+        self.inner.is_dead()
     }
 
     fn outstanding(&self) -> Option<Arc<dyn Outstanding>> {

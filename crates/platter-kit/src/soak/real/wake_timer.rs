@@ -5,12 +5,14 @@ use rustix::event::epoll;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::OnceLock;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 struct Descriptors {
     both: OwnedFd,
     timer: OwnedFd,
+    /// The driver's descriptor that `both` has.
+    inner: Mutex<Option<BorrowedFd<'static>>>,
 }
 
 /// Created when a thread first sleeps on the channel.
@@ -20,8 +22,10 @@ pub(super) struct WakeTimer(OnceLock<Option<Descriptors>>);
 impl WakeTimer {
     /// A descriptor that is readable when `inner` is, or when the timer has expired. `None`: no descriptor is
     /// available.
-    pub(super) fn with(&self, inner: BorrowedFd<'_>) -> Option<i32> {
-        self.0.get_or_init(|| make(inner)).as_ref().map(|descriptors| descriptors.both.as_raw_fd())
+    pub(super) fn with(&self, inner: BorrowedFd<'static>) -> Option<RawFd> {
+        let descriptors = self.0.get_or_init(make).as_ref()?;
+        descriptors.listen(inner)?;
+        Some(descriptors.both.as_raw_fd())
     }
 
     /// Sets the timer, or disarms it.
@@ -38,12 +42,27 @@ impl WakeTimer {
     }
 }
 
-fn make(inner: BorrowedFd<'_>) -> Option<Descriptors> {
+impl Descriptors {
+    /// Listens to the driver's descriptor. A driver may have another one than before, such as after its ring has failed.
+    fn listen(&self, inner: BorrowedFd<'static>) -> Option<()> {
+        let mut last = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.as_raw_fd() == inner.as_raw_fd()) {
+            return Some(());
+        }
+        if let Some(last) = last.take() {
+            // Fails if it has been closed, which has taken it out.
+            let _ = epoll::delete(&self.both, last);
+        }
+        epoll::add(&self.both, inner, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()?;
+        *last = Some(inner);
+        Some(())
+    }
+}
+
+fn make() -> Option<Descriptors> {
     let both = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
     let timer = timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
-    let data = epoll::EventData::new_u64(0);
-    epoll::add(&both, &timer, data, epoll::EventFlags::IN).ok()?;
-    epoll::add(&both, inner, data, epoll::EventFlags::IN).ok()?;
-    Some(Descriptors { both, timer })
+    epoll::add(&both, &timer, epoll::EventData::new_u64(0), epoll::EventFlags::IN).ok()?;
+    Some(Descriptors { both, timer, inner: Mutex::default() })
 }
