@@ -58,6 +58,8 @@ pub struct Aio {
     watched: AtomicBool,
     /// Requests in flight that do not signal it.
     unwatched: usize,
+    /// Pause before a caller that has the handle looks for these, which nothing shows.
+    nap: Pause,
     /// Signals of the handle that were made, or are about to be, and have not been cleared. The kernel signals after it
     /// has posted the event, so a signal may come after its event has been reaped.
     signals: AtomicI64,
@@ -94,6 +96,7 @@ impl Aio {
             eventfd: OnceLock::new(),
             watched: AtomicBool::new(false),
             unwatched: 0,
+            nap: Pause::default(),
             signals: AtomicI64::new(0),
             listener: depth,
             has_final_events: !nowait,
@@ -236,10 +239,11 @@ impl Aio {
     }
 
     /// Makes the wait handle unreadable and collects what completed before that. Costs a system call only if a signal
-    /// is outstanding.
+    /// is outstanding. Requests that do not signal it are looked for at the end of a nap: a handle that stayed readable for
+    /// them would keep its sleepers awake for as long as the disk does not answer.
     fn clear_signals(&mut self, now: Time) {
         let signals = self.signals.load(Ordering::Relaxed);
-        if self.unwatched > 0 || signals == 0 {
+        if signals == 0 {
             return;
         }
         let Some(eventfd) = self.eventfd.get().filter(|_| self.watched.load(Ordering::Relaxed)) else {
@@ -251,6 +255,22 @@ impl Aio {
         self.collect(now);
         let signals = self.signals.get_mut();
         *signals = (*signals).max(0);
+    }
+
+    /// Whether a caller sleeps on the handle for requests that do not signal it.
+    fn is_unheard(&self) -> bool {
+        let in_flight = self.slots.taken() + self.side.in_flight();
+        self.unwatched > 0 && in_flight > 0 && self.watched.load(Ordering::Relaxed)
+    }
+
+    /// Sets when to look again for requests that do not signal the handle.
+    #[inline]
+    fn set_nap(&mut self, now: Time) {
+        if !self.is_unheard() {
+            self.nap.end();
+        } else if self.nap.is_over(now) {
+            self.nap.begin(now);
+        }
     }
 
     /// Records that the kernel has completed a request.
@@ -380,12 +400,14 @@ impl Driver for Aio {
         if waits || self.side.in_flight() > 0 {
             self.ring_doorbell(now);
         }
+        self.set_nap(now);
         done.append(&mut self.ready);
     }
 
     fn next_event(&self) -> Option<Time> {
         let own = if self.batch.waiting() > 0 { self.pause.until() } else { None };
-        Time::earliest(own, self.side.next_event())
+        let nap = if self.is_unheard() { self.nap.until() } else { None };
+        Time::earliest(Time::earliest(own, nap), self.side.next_event())
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -414,7 +436,7 @@ impl Driver for Aio {
             self.watched.store(true, Ordering::Relaxed);
             self.clear_late_signals(eventfd);
         } else if !self.watched.swap(true, Ordering::Relaxed) {
-            // Requests in flight do not signal: until they complete, the handle stays readable.
+            // Requests in flight do not signal. The caller runs the channel, and learns when to look for them.
             self.signal(eventfd);
         }
         Some(eventfd.raw())

@@ -148,3 +148,26 @@ fn the_handle_of_an_idle_channel_is_unreadable() {
     }
     assert!(!crate::drivers::testing::is_readable(handle));
 }
+
+/// A request was made before the handle was asked for, and does not signal it. While it takes, sleepers look for it now and
+/// then, and do not spin.
+#[test]
+fn what_does_not_signal_the_handle_keeps_no_sleeper_awake() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    let mut bench = aio(&rig);
+    answer(&mut bench, &[libc::EAGAIN]);
+    bench.submit(transfer(Op::Read, 0, 4096, 0));
+    assert_eq!(bench.run(), 0);
+    let handle = bench.driver().wait_handle().unwrap();
+    assert!(crate::drivers::testing::is_readable(handle), "a thread that asks then runs the channel");
+    assert_eq!(bench.run(), 0);
+    assert!(!crate::drivers::testing::is_readable(handle));
+    assert!(bench.driver().nap.until().is_some());
+    assert!(bench.lane.next_wakeup().is_some_and(|at| at > bench.now));
+    assert_eq!(bench.finish()[0].status(), Ok(()));
+    assert_eq!(bench.lane.next_wakeup(), None);
+    assert!(!crate::drivers::testing::is_readable(handle));
+}
