@@ -259,8 +259,9 @@ impl Aio {
 
     /// Whether a caller sleeps on the handle for requests that do not signal it.
     fn is_unheard(&self) -> bool {
-        let in_flight = self.slots.taken() + self.side.in_flight();
-        self.unwatched > 0 && in_flight > 0 && self.watched.load(Ordering::Relaxed)
+        self.unwatched > 0
+            && self.watched.load(Ordering::Relaxed)
+            && self.slots.taken() + self.side.in_flight() > 0
     }
 
     /// Sets when to look again for requests that do not signal the handle.
