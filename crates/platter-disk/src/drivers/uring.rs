@@ -8,6 +8,7 @@ use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
+use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
 mod dead;
@@ -316,7 +317,8 @@ impl Driver for Uring {
 
     fn next_event(&self) -> Option<Time> {
         let own = match &self.dead {
-            Some(dead) => (!self.ready.is_empty() || self.taken > 0).then_some(dead.since),
+            // What the disk still has is waited for, see `wait_dead`.
+            Some(dead) => (!self.ready.is_empty()).then_some(dead.since),
             None if self.owed => self.pause.until(),
             None => None,
         };
@@ -353,6 +355,9 @@ impl Driver for Uring {
     }
 
     fn wait_handle(&self) -> Option<i32> {
+        if let Some(fd) = self.last_descriptor() {
+            return Some(fd.as_raw_fd());
+        }
         match &self.ring {
             Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
             Some(ring) => Some(self.make_eventfd().unwrap_or(ring.raw())),

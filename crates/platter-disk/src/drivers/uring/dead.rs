@@ -7,9 +7,9 @@ use crate::wake::wait_readable;
 use platter_block::driver::Completion;
 use platter_block::time::{Span, Time};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Longest sleep of a dead channel that waits for more than one thing.
+/// Longest sleep of a dead channel: it may wait for more than one thing.
 const NAP: Span = Span::from_millis(10);
 
 /// State of a ring that can no longer be entered.
@@ -66,10 +66,22 @@ impl Uring {
             (_, Some(ring)) => ring.as_fd(),
             _ => return self.side.wait(now, timeout),
         };
-        match (self.taken, self.side.in_flight()) {
-            (0, _) => self.side.wait(now, timeout),
-            (_, 0) => wait_readable(fd, timeout),
+        match self.taken {
+            0 => self.side.wait(now, timeout),
             _ => wait_readable(fd, timeout.into_iter().chain([NAP]).min()),
+        }
+    }
+
+    /// The descriptor that shows when the kernel is done with what it has of a dead channel, if the channel waits for
+    /// nothing else. Its other descriptor always wakes, which is no use until the disk has answered.
+    pub(super) fn last_descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let dead = self.dead.as_ref()?;
+        if self.taken == 0 || !self.ready.is_empty() || self.side.in_flight() > 0 {
+            return None;
+        }
+        match &dead.gone {
+            Some(gone) => Some(gone.as_fd()),
+            None => self.ring.as_ref().map(AsFd::as_fd),
         }
     }
 

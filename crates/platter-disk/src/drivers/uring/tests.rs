@@ -5,7 +5,7 @@ use super::{Uring, UringOptions, probe, setup};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
-use platter_block::driver::Driver;
+use platter_block::driver::{Completion, Driver};
 use platter_block::lane::Lane;
 use platter_block::time::Span;
 use std::sync::Arc;
@@ -128,6 +128,33 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
         assert!(bench.lane.wait_handles(&mut handles) && handles.len() == 1);
         bench.submit(write(7, 1));
         assert_eq!(errno(&bench.finish()[0]), libc::EBADF);
+    }
+}
+
+/// The disk still has a request of a dead ring. The lane sleeps until it answers.
+#[test]
+fn a_dead_ring_sleeps_while_the_disk_has_a_request() {
+    if !is_here() {
+        return;
+    }
+    for lane_use in WAYS {
+        let (rig, kernel) = (Rig::new(), Kernel::default());
+        let mut bench = ring(&rig, &kernel, lane_use);
+        answer(&kernel, &[libc::EBADF; 1000]);
+        bench.submit(write(0, 1));
+        assert_eq!(errno(&bench.finish()[0]), libc::EBADF);
+        let driver = bench.driver();
+        assert!(driver.is_dead());
+        // As if it had one that does not come back.
+        driver.taken = 1;
+        assert_eq!(driver.next_event(), None);
+        if driver.ring.is_some() {
+            let handle = driver.wait_handle().unwrap();
+            assert!(!crate::drivers::testing::is_readable(handle));
+        }
+        driver.ready.push(Completion { tag: 0, result: 0 });
+        assert!(driver.next_event().is_some());
+        (driver.taken, driver.ready) = (0, Vec::new());
     }
 }
 
