@@ -8,7 +8,6 @@ use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
-use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock};
 
 mod dead;
@@ -355,14 +354,7 @@ impl Driver for Uring {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        if let Some(fd) = self.last_descriptor() {
-            return Some(fd.as_raw_fd());
-        }
-        match &self.ring {
-            Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
-            Some(ring) => Some(self.make_eventfd().unwrap_or(ring.raw())),
-            None => self.make_eventfd(),
-        }
+        self.watched_descriptor()
     }
 
     fn is_dead(&self) -> bool {

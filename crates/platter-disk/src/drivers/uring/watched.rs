@@ -2,13 +2,26 @@
 
 use super::Uring;
 use crate::wake::EventFd;
+use std::os::fd::AsRawFd;
 
 impl Uring {
+    /// The descriptor that is readable when there is something to reap.
+    pub(super) fn watched_descriptor(&self) -> Option<i32> {
+        if let Some(last) = self.last_descriptor() {
+            return Some(last.as_raw_fd());
+        }
+        match &self.ring {
+            Some(ring) if !ring.deferred && self.dead.is_none() => Some(ring.raw()),
+            Some(ring) => Some(self.make_eventfd().unwrap_or(ring.raw())),
+            None => self.make_eventfd(),
+        }
+    }
+
     /// A descriptor that signals deferred completions. The ring's own descriptor does not, since completions are
     /// posted only when the owner enters the kernel (fact: Linux 6.18; an eventfd is signalled when there is
     /// something to post).
     #[cold]
-    pub(super) fn make_eventfd(&self) -> Option<i32> {
+    fn make_eventfd(&self) -> Option<i32> {
         if self.eventfd.get().is_none() {
             let eventfd = EventFd::new().ok()?;
             // Only the owner can register it with the ring, so the owner is called to reap.
