@@ -50,7 +50,7 @@ pub(crate) mod tokens;
 pub(crate) mod unplugs;
 pub(crate) mod woken;
 
-use control::Control;
+use control::{Control, MOST_ROUNDS};
 use doubts::{Doubts, Owner};
 use extent::Extent;
 use flushes::Flushes;
@@ -234,7 +234,7 @@ impl DiskBackend {
             has_inbox: AtomicBool::new(false),
             unplugs: Unplugs::new(),
             is_heard: AtomicBool::new(false),
-            control: Runner::new(Control::new(queue)),
+            control: Runner::new(Control::new(queue), MOST_ROUNDS),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
             control_forsaken: AtomicBool::new(false),
@@ -529,7 +529,7 @@ impl Traced for DiskBackend {
 impl Drop for Shared {
     fn drop(&mut self) {
         let clock = self.clock.clone();
-        let lane = self.control.with(|control| control.take_lane(), |_| ());
+        let lane = self.control.with(|control| control.take_lane(), |_| (), || ());
         lane.into_iter().for_each(|lane| Shared::close_control(&clock, lane));
     }
 }

@@ -21,6 +21,10 @@ pub(super) const CLOSED_GATE: u32 = 1 << 31;
 /// nothing announces them.
 const LOOK_AGAIN: Span = Span::from_millis(5);
 
+/// Most rounds that a thread runs the queue in a row, because other threads have work for it. Enough that a thread seldom
+/// leaves, and few enough that its own caller does not wait long.
+pub(super) const MOST_ROUNDS: u32 = 32;
+
 /// The shared queue; without a driver until it is first needed.
 enum State {
     Waiting(Box<SchedQueue>),
@@ -128,7 +132,7 @@ impl Shared {
     /// Runs the shared queue, or leaves that to the thread that runs it already.
     pub(super) fn run_control(&self, now: Time, mut runs: Option<Runs<'_>>) -> bool {
         let (mut now, mut is_first) = (now, true);
-        self.control.run(|control| {
+        let step = |control: Option<&mut Control>| {
             match control {
                 Some(control) => {
                     // Other threads keep this one here, and meanwhile time passes.
@@ -140,13 +144,22 @@ impl Shared {
                 None => runs.iter_mut().for_each(ring_lanes),
             }
             runs.as_ref().is_some_and(|runs| !runs.wakes.is_empty())
-        })
+        };
+        self.control.run(step, || self.call_runner())
+    }
+
+    /// Has another thread run the shared queue, for which there is work. A lane with bios there that does not sleep runs
+    /// the queue by itself, or visits it before it sleeps; the others rely on the lanes that are rung here.
+    #[cold]
+    fn call_runner(&self) {
+        self.lanes.ring_pollers();
     }
 
     /// Visits the shared queue after waiting for the thread that runs it.
     #[track_caller]
     pub(super) fn with_control<R>(&self, visit: impl FnOnce(&mut Control) -> R) -> R {
-        self.control.with(visit, |control| self.run_locked(self.clock.now(), control, None))
+        let work = |control: &mut Control| self.run_locked(self.clock.now(), control, None);
+        self.control.with(visit, work, || self.call_runner())
     }
 
     /// One round of the shared queue: takes the inbox, runs, delivers.

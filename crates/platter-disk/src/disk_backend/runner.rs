@@ -1,5 +1,6 @@
 //! One runner at a time: a thread with work for a shared state tries its lock; the thread that holds the lock
-//! also does the work of those that did not get it.
+//! also does the work of those that did not get it. It does so for a limited number of rounds, because others might keep it
+//! at work for ever. Then it leaves what remains to a thread that it calls.
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
 use std::sync::TryLockError;
@@ -7,21 +8,27 @@ use std::sync::TryLockError;
 pub(crate) struct Runner<T> {
     state: Mutex<T>,
     kicked: AtomicBool,
+    /// Most rounds that a thread works in a row.
+    rounds: u32,
 }
 
 impl<T> Runner<T> {
-    pub(crate) fn new(state: T) -> Runner<T> {
-        Runner { state: Mutex::new(state), kicked: AtomicBool::new(false) }
+    /// A state for which a thread works at most `rounds` rounds in a row, but at least one.
+    pub(crate) fn new(state: T, rounds: u32) -> Runner<T> {
+        Runner { state: Mutex::new(state), kicked: AtomicBool::new(false), rounds: rounds.max(1) }
     }
 
-    /// Ensures that work runs after this call began, by this thread or by the one that holds the lock. Returns whether
-    /// this thread ran it.
+    /// Ensures that work runs after this call began, by this thread, by the one that holds the lock, or by one that is
+    /// called with `leave`. Returns whether this thread ran it.
     ///
     /// `step` is called with the state to do the work. If it returns `true`, the lock is released, and `step` is called
     /// without the state, for what need not be done under the lock.
-    pub(crate) fn run(&self, step: impl FnMut(Option<&mut T>) -> bool) -> bool {
+    ///
+    /// `leave` is called, without the lock, if there is more work than the rounds of this thread are enough for. It has to
+    /// bring about another call of `run` or [`with`](Runner::with).
+    pub(crate) fn run(&self, step: impl FnMut(Option<&mut T>) -> bool, leave: impl FnOnce()) -> bool {
         self.kicked.store(true, Ordering::SeqCst);
-        self.run_kicked(step)
+        self.run_kicked(step, leave)
     }
 
     /// Has the thread that holds the lock, which is this one, work once more.
@@ -30,14 +37,18 @@ impl<T> Runner<T> {
     }
 
     /// Does the work of threads that did not get the lock.
-    fn run_kicked(&self, mut step: impl FnMut(Option<&mut T>) -> bool) -> bool {
-        let mut ran = false;
+    fn run_kicked(&self, mut step: impl FnMut(Option<&mut T>) -> bool, leave: impl FnOnce()) -> bool {
+        let mut left = self.rounds;
         while self.kicked.load(Ordering::SeqCst) {
-            let Some(mut state) = self.try_lock() else { return ran };
+            if left == 0 {
+                leave();
+                break;
+            }
+            let Some(mut state) = self.try_lock() else { break };
             let mut has_rest = false;
-            while !has_rest && self.kicked.swap(false, Ordering::SeqCst) {
+            while !has_rest && left > 0 && self.kicked.swap(false, Ordering::SeqCst) {
                 has_rest = step(Some(&mut state));
-                ran = true;
+                left -= 1;
             }
             drop(state);
             // A thread that found the lock taken has set the flag before; without this fence the release of
@@ -47,20 +58,26 @@ impl<T> Runner<T> {
                 step(None);
             }
         }
-        ran
+        left < self.rounds
     }
 
     /// Waits for the lock, for work that cannot be left to another thread; then does the work of threads that
-    /// did not get it in the meantime.
+    /// did not get it in the meantime. `leave` is as for [`run`](Runner::run).
     #[track_caller]
-    pub(crate) fn with<R>(&self, visit: impl FnOnce(&mut T) -> R, work: impl FnMut(&mut T)) -> R {
+    pub(crate) fn with<R>(
+        &self,
+        visit: impl FnOnce(&mut T) -> R,
+        work: impl FnMut(&mut T),
+        leave: impl FnOnce(),
+    ) -> R {
         let result = visit(&mut crate::sync::lock(&self.state));
         fence(Ordering::SeqCst);
         let mut work = work;
-        self.run_kicked(|state| {
+        let step = |state: Option<&mut T>| {
             state.into_iter().for_each(&mut work);
             false
-        });
+        };
+        self.run_kicked(step, leave);
         result
     }
 

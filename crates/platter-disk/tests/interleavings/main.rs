@@ -40,3 +40,4 @@ mod plugging;
 mod polling;
 mod pool;
 mod replies;
+mod running;

@@ -6,6 +6,9 @@ use crate::unplugs::Unplugs;
 use loom::thread;
 use std::rc::Rc;
 
+/// More rounds than these models need.
+const ROUNDS: u32 = 100;
+
 /// Bios are bits.
 #[derive(Default)]
 struct Queue {
@@ -30,7 +33,7 @@ struct Model {
 
 impl Model {
     fn new() -> Rc<Model> {
-        let queue = Runner::new(Queue::default());
+        let queue = Runner::new(Queue::default(), ROUNDS);
         Rc::new(Model { unplugs: Unplugs::new(), inbox: Mutex::new(0), queue })
     }
 
@@ -39,7 +42,7 @@ impl Model {
     }
 
     fn run(&self) {
-        self.queue.run(|queue| {
+        let step = |queue: Option<&mut Queue>| {
             let Some(queue) = queue else { return false };
             let waits = self.unplugs.take();
             let new = std::mem::take(&mut *lock(&self.inbox));
@@ -51,11 +54,12 @@ impl Model {
                 self.queue.again();
             }
             false
-        });
+        };
+        self.queue.run(step, || unreachable!("there are fewer kicks than rounds"));
     }
 
     fn started(&self) -> u32 {
-        self.queue.with(|queue| queue.started, |_| ())
+        self.queue.with(|queue| queue.started, |_| (), || ())
     }
 }
 

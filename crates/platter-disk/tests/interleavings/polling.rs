@@ -34,7 +34,7 @@ impl Device {
             woken,
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
-            queue: Runner::new(()),
+            queue: Runner::new((), 2),
             completed: Mutex::new(Vec::new()),
             polled_by: Mutex::new(None),
         })
@@ -42,8 +42,7 @@ impl Device {
 
     fn complete(&self, lane: usize) {
         lock(&self.completed).push(lane);
-        let polled_by = *lock(&self.polled_by);
-        polled_by.into_iter().for_each(|lane| self.boxes[lane].ring());
+        self.call_runner();
     }
 
     /// Delivers what is complete. Returns the lanes to ring: those that sleep.
@@ -61,19 +60,27 @@ impl Device {
     /// Delivers, and rings without the queue's lock.
     fn run(&self) {
         let mut wakes = Vec::new();
-        self.queue.run(|state| {
+        let step = |state: Option<&mut ()>| {
             match state {
                 Some(()) => wakes.extend(self.run_locked()),
                 None => wakes.drain(..).for_each(|lane: usize| self.boxes[lane].ring()),
             }
             !wakes.is_empty()
-        });
+        };
+        self.queue.run(step, || self.call_runner());
+    }
+
+    /// Leaves the queue to the lane that polls. Without one, the next lane that is about to sleep polls.
+    fn call_runner(&self) {
+        let polled_by = *lock(&self.polled_by);
+        polled_by.into_iter().for_each(|lane| self.boxes[lane].ring());
     }
 
     fn poll(&self, lane: usize) {
         // The descriptor is requested with the queue's lock held.
         let ring = |()| self.run_locked().into_iter().for_each(|lane| self.boxes[lane].ring());
-        self.queue.with(|()| *lock(&self.polled_by) = Some(lane), |&mut ()| ring(()));
+        let listen = |(): &mut ()| *lock(&self.polled_by) = Some(lane);
+        self.queue.with(listen, |&mut ()| ring(()), || self.call_runner());
         if !lock(&self.completed).is_empty() {
             self.boxes[lane].ring();
         }

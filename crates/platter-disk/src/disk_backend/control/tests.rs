@@ -1,9 +1,11 @@
 //! A thread that runs the shared queue, and is kept at it by others.
 
+use super::MOST_ROUNDS;
 use crate::disk_backend::{DiskBackend, DiskSettings, Shared};
-use crate::wake::EventFd;
+use crate::wake::{Ended, EventFd, Sleeper};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
+use platter_block::capability::Tunable as _;
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::fault::Kind;
@@ -24,6 +26,7 @@ struct Disk {
     shared: OnceLock<Weak<Shared>>,
     /// Kicks to come.
     kicks: AtomicU32,
+    rounds: AtomicU32,
 }
 
 impl Disk {
@@ -33,6 +36,7 @@ impl Disk {
             bell: EventFd::new().expect("a descriptor"),
             shared: OnceLock::new(),
             kicks: AtomicU32::new(0),
+            rounds: AtomicU32::new(0),
         });
         let port = Arc::clone(&disk);
         let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
@@ -68,6 +72,7 @@ impl Driver for Port {
     fn submit(&mut self, _now: Time) {}
 
     fn reap(&mut self, _now: Time, _done: &mut Vec<Completion>) {
+        self.0.rounds.fetch_add(1, SeqCst);
         self.0.kick();
     }
 
@@ -78,6 +83,12 @@ impl Driver for Port {
 
 fn read() -> Bio {
     Bio::read(0, vec![0; 512]).expect("a bio")
+}
+
+fn is_readable(handles: &[i32]) -> bool {
+    let mut sleeper = Sleeper::default();
+    sleeper.handles.extend_from_slice(handles);
+    sleeper.sleep(true, Some(Span(0))) == Ended::Readable
 }
 
 /// The deadline passes while others keep the thread at work.
@@ -96,4 +107,27 @@ fn time_passes_for_a_thread_that_works_for_others() {
     lane.take_done(&mut done);
     let kinds: Vec<_> = done.iter().map(|bio| bio.status().map_err(|fault| fault.kind)).collect();
     assert_eq!(kinds, [Err(Kind::TimedOut)]);
+}
+
+/// Others have work without an end. The thread goes back to its caller, and calls a lane that sleeps.
+#[test]
+fn a_thread_does_not_work_for_others_for_ever() {
+    let (disk, backend) = Disk::open();
+    let sleeper = backend.open_lane(LaneUse::Shared).expect("a lane");
+    let mut lane = backend.open_lane(LaneUse::Exclusive).expect("a lane");
+    let now = backend.now();
+    lane.submit(now, read());
+    lane.run(now);
+    let mut handles = Vec::new();
+    assert!(sleeper.wait_handles(&mut handles));
+    assert!(!is_readable(&handles));
+    let before = disk.rounds.load(SeqCst);
+    disk.kicks.store(u32::MAX, SeqCst);
+    lane.run(now);
+    assert_eq!(disk.rounds.load(SeqCst) - before, MOST_ROUNDS);
+    assert!(is_readable(&handles));
+    // The next visitor does what is left.
+    disk.kicks.store(0, SeqCst);
+    let _ = backend.ordered();
+    assert_eq!(disk.rounds.load(SeqCst) - before, MOST_ROUNDS + 1);
 }
