@@ -23,6 +23,8 @@
 //!         Admit::At(_time) => {}   // ask again with the same request at that time, or when the bell rings
 //!         Admit::OnBell => {}      // ask again with the same request when the bell rings
 //!     }
+//! } else {
+//!     share.start();               // submit it
 //! }
 //! share.complete(Time(2_000));     // for each request that was let through, with or without a limit
 //! ```
@@ -30,8 +32,8 @@
 //! A connection that is told to wait keeps its request and reads no further ones, so that waiting requests take no
 //! memory here and a client that floods is slowed down by its socket.
 //!
-//! Without any limit, [`Share::is_limited`] and [`Share::complete`] are one relaxed load each. With one they take the
-//! arbiter's lock.
+//! Without any limit, [`Share::is_limited`] is one relaxed load, and [`Share::start`] and [`Share::complete`] are one
+//! addition each to a number of the share's own. With one they take the arbiter's lock.
 //!
 //! # How requests are ordered
 //! - A client's own limits come first: its I/O rate and bandwidth, each by the generic cell rate algorithm (ITU-T I.371)
@@ -44,6 +46,10 @@
 //!   in it at a time (`depth`). Without a budget of the device nothing competes, and weights have no effect.
 //! - A request of more than 32 MiB, as zeroes or readahead may be, takes its bytes from a bandwidth of the device in
 //!   parts of 32 MiB before it starts. Requests of others start in between.
+//!
+//! Limits change while requests run and wait. What has started before counts in a `depth` that is set or lowered later; all
+//! clients are rung at each change, and ask again. A client that has to wait for what it took at a low rate waits less when
+//! the rate is raised.
 //!
 //! A request is granted by whichever connection calls next, on behalf of the connection that it belongs to. So a thread
 //! that is slow to ask does not delay the others.

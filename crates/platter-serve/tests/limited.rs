@@ -1,9 +1,10 @@
 //! Limits as clients over NBD meet them.
 
+use platter_block::lane::Bell;
 use platter_remote::nbd::wire::{Request, command, command_flag, error};
 use platter_serve::config;
 use platter_serve::daemon::Daemon;
-use platter_serve::qos::{ClientLimits, DeviceLimits};
+use platter_serve::qos::{Admit, ClientLimits, DeviceLimits};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -13,6 +14,12 @@ use std::time::{Duration, Instant};
 const FLAGS: u32 = 3;
 const OPTION_EXPORT_NAME: u32 = 1;
 const REPLY_BYTES: usize = 16;
+
+struct Silent;
+
+impl Bell for Silent {
+    fn ring(&self) {}
+}
 
 struct Rig {
     dir: tempfile::TempDir,
@@ -184,6 +191,38 @@ fn what_waits_is_let_go_when_limits_end_and_when_the_server_stops() {
     let stop = std::thread::spawn(move || daemon.stop(Duration::from_secs(60)));
     replies(&mut stream, 500, 4096);
     stop.join().unwrap().unwrap();
+}
+
+/// Each request takes a place of the depth once and gives it back once, whether or not there was a depth when it started. A
+/// request to disconnect is none of the device's.
+#[test]
+fn a_depth_that_comes_and_goes_is_exact_afterwards() {
+    let rig = Rig::new("ram(1M)");
+    let served = rig.daemon.devices().find("d").unwrap();
+    let ((mut one, _), (mut other, id)) = (rig.connect(), rig.connect());
+    for depth in [0, 2, 0, 3] {
+        served.qos().set_device(DeviceLimits { depth, ..DeviceLimits::default() }).unwrap();
+        for stream in [&mut one, &mut other] {
+            send(stream, command::READ, 50);
+            replies(stream, 50, 4096);
+        }
+    }
+    let share = served.qos().join(u64::MAX, Arc::new(Silent));
+    let places = || {
+        let now = served.device().clock().now();
+        let started = (0..4).filter(|_| share.admit(now, 4096) == Admit::Now).count();
+        share.withdraw();
+        (0..started).for_each(|_| share.complete(now));
+        started
+    };
+    assert_eq!(places(), 3);
+    send(&mut other, command::DISC, 1);
+    let until = Instant::now() + Duration::from_secs(60);
+    while rig.daemon.clients().find(id).is_some() {
+        assert!(Instant::now() < until, "the client is still there");
+        std::thread::yield_now();
+    }
+    assert_eq!(places(), 3);
 }
 
 /// The age of an I/O is known while it waits in the device.

@@ -114,7 +114,13 @@ impl Seat {
         self.bells.ring();
     }
 
-    /// A request has been answered.
+    /// A request starts without being admitted.
+    #[inline]
+    pub(super) fn start(&self) {
+        self.share.start();
+    }
+
+    /// A request that was admitted, or has started without that, has been answered.
     #[inline]
     pub(super) fn complete(&self, now: Time) {
         self.share.complete(now);

@@ -76,6 +76,9 @@ pub(super) struct Worker {
     held: Option<usize>,
     /// It has been admitted.
     admitted: bool,
+    /// The place of the device in which it is counted, until that has it. No other request is taken before it, so the place
+    /// is still that of the same device, or empty.
+    counted: Option<usize>,
     /// When to ask again.
     again_at: Option<Time>,
     waiting: Waiting,
@@ -106,6 +109,7 @@ impl Worker {
             slow_in_work: 0,
             held: None,
             admitted: false,
+            counted: None,
             again_at: None,
             waiting: Waiting::default(),
             tries: Tries::default(),
@@ -238,6 +242,7 @@ impl Worker {
             }
         }
         self.admitted = false;
+        self.uncount();
         self.waiting.end();
     }
 
@@ -260,7 +265,7 @@ impl Worker {
         };
         match open.seat.admit(open.channel.clock().now(), bytes, self.waiting.asks()) {
             Turn::Now => {
-                self.admitted = true;
+                (self.admitted, self.counted) = (true, Some(place));
                 self.waiting.admitted();
             }
             Turn::Later { at, asks } => {
@@ -328,7 +333,6 @@ impl Worker {
         let Some((place, len)) = range else { return true };
         if len == 0 || len > MAX_TRANSFER as u64 {
             let result = if len == 0 { Ok(&[][..]) } else { Err(Errno::INVAL) };
-            self.complete(place);
             reply(&self.fuse, header.unique, result);
         } else if !self.is_aligned(place, transfer.pos, len) {
             let Some(buffer) = self.buffers.take(len as usize) else { return false };
@@ -342,28 +346,34 @@ impl Worker {
         true
     }
 
-    /// A request that was admitted is answered without the device.
-    fn complete(&self, place: usize) {
-        if let Some(Some(open)) = self.opened.get(place) {
-            open.seat.complete(open.channel.now());
+    /// Counts a request that goes to the device, unless it has been counted when it was admitted.
+    fn count(&mut self, place: usize) {
+        if self.counted.is_none()
+            && let Some(Some(open)) = self.opened.get(place)
+        {
+            open.seat.start();
+            self.counted = Some(place);
         }
     }
 
-    /// Refuses a request that was admitted.
-    fn refuse_at(&self, header: &Header, place: usize, error: Errno) {
-        self.complete(place);
-        self.refuse(header, error);
+    /// A request that was counted does not go to the device.
+    fn uncount(&mut self) {
+        if let Some(place) = self.counted.take()
+            && let Some(Some(open)) = self.opened.get(place)
+        {
+            open.seat.complete(open.channel.now());
+        }
     }
 
     fn write(&mut self, header: &Header, transfer: &Transfer) {
         let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
         if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
-            return self.refuse_at(header, place, Errno::ROFS);
+            return self.refuse(header, Errno::ROFS);
         }
         if len == 0 {
-            return self.refuse_at(header, place, Errno::NOSPC);
+            return self.refuse(header, Errno::NOSPC);
         }
-        let Some(mut data) = self.landing.take() else { return self.refuse_at(header, place, Errno::IO) };
+        let Some(mut data) = self.landing.take() else { return self.refuse(header, Errno::IO) };
         data.truncate(len as usize);
         let durable = self.durable();
         if !self.is_aligned(place, transfer.pos, len) {
@@ -388,7 +398,6 @@ impl Worker {
     fn flush(&mut self, header: &Header) {
         let Some((place, _)) = self.range(header, 0, 0) else { return };
         if defect::is_on(Defect::ExportFlushEarly) {
-            self.complete(place);
             reply(&self.fuse, header.unique, Ok(&[]));
             return;
         }
@@ -405,17 +414,16 @@ impl Worker {
         };
         let Some((place, len)) = self.range(header, request.pos, request.len) else { return };
         if !zeroes {
-            return self.refuse_at(header, place, Errno::OPNOTSUPP);
+            return self.refuse(header, Errno::OPNOTSUPP);
         }
         if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
-            return self.refuse_at(header, place, Errno::ROFS);
+            return self.refuse(header, Errno::ROFS);
         }
         let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
         if grows {
-            return self.refuse_at(header, place, Errno::NOSPC);
+            return self.refuse(header, Errno::NOSPC);
         }
         if len == 0 {
-            self.complete(place);
             reply(&self.fuse, header.unique, Ok(&[]));
             return;
         }
@@ -429,6 +437,7 @@ impl Worker {
 
     /// Has the thread for unaligned requests carry one out.
     fn pass_on(&mut self, header: &Header, place: usize, work: Work) {
+        self.count(place);
         let Some(Some(open)) = self.opened.get(place) else { return };
         let job = SlowJob {
             fuse: Arc::clone(&self.fuse),
@@ -440,13 +449,14 @@ impl Worker {
         };
         open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         match self.slow.send(job) {
-            Ok(()) => self.slow_in_work += 1,
+            // That thread tells when it has completed.
+            Ok(()) => (self.slow_in_work, self.counted) = (self.slow_in_work + 1, None),
             Err(refused) => {
                 let SlowJob { seat, mark, work, .. } = refused.0;
                 seat.client().counts.in_flight.fetch_sub(1, Ordering::Relaxed);
                 seat.client().end(mark);
                 work.into_memory().into_iter().for_each(|memory| self.buffers.put(memory));
-                self.refuse_at(header, place, Errno::IO);
+                self.refuse(header, Errno::IO);
             }
         }
     }
@@ -456,10 +466,13 @@ impl Worker {
     }
 
     fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<usize, Fault>) {
+        self.count(place);
         let slot = self.free.pop();
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
             return self.refuse(header, Errno::IO);
         };
+        // It completes with its bio.
+        self.counted = None;
         let mark = self.waiting.take(&open.seat);
         self.slots[slot] = Slot { unique: header.unique, place, len, capacity: set.unwrap_or(0), mark };
         bio.set_token(slot as u64);

@@ -7,7 +7,7 @@ use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most bytes that a request takes from the device's bandwidth at a time: as many as the largest write has. A longer one, of
@@ -37,7 +37,15 @@ pub struct Arbiter {
 pub struct Share {
     id: u64,
     arbiter: Arc<Arbiter>,
+    uncounted: Arc<Uncounted>,
 }
+
+/// Requests that a client has started without the arbiter's lock, less those that have completed, since they were last
+/// counted under it. What has started while nothing is limited takes a place when there is a depth later.
+// In cache lines of its own: other clients change theirs.
+#[repr(align(128))]
+#[derive(Default)]
+struct Uncounted(AtomicI64);
 
 /// What operators see of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +65,8 @@ struct State {
     default: ClientLimits,
     iops: Pacer,
     bandwidth: Pacer,
-    /// Requests in the device that were counted when they started.
-    running: u32,
+    /// Requests in the device and those that may start, but for uncounted ones.
+    running: i64,
     order: Order,
     clients: BTreeMap<u64, Client>,
     /// Clients whose last answer was [`Admit::OnBell`].
@@ -74,7 +82,9 @@ struct Client {
     bandwidth: Pacer,
     flow: Flow,
     waits: Option<Waits>,
-    running: u32,
+    /// Its requests in the device, but for uncounted ones.
+    running: i64,
+    uncounted: Arc<Uncounted>,
     bell: Arc<dyn Bell>,
 }
 
@@ -83,6 +93,9 @@ struct Client {
 struct Waits {
     /// Bytes that it has not taken yet.
     left: u64,
+    /// I/Os that it has not taken yet: one, or none.
+    ios: u64,
+    /// It has a place in the device, and may start.
     granted: bool,
 }
 
@@ -100,6 +113,7 @@ impl Arbiter {
     /// request that waits; it must not call the arbiter.
     pub fn join(self: &Arc<Arbiter>, id: u64, bell: Arc<dyn Bell>) -> Share {
         let mut state = self.state();
+        let uncounted = Arc::<Uncounted>::default();
         let mut client = Client {
             own: None,
             iops: Pacer::default(),
@@ -107,11 +121,12 @@ impl Arbiter {
             flow: Flow::default(),
             waits: None,
             running: 0,
+            uncounted: Arc::clone(&uncounted),
             bell,
         };
-        client.pace(state.default);
+        client.pace(state.now, state.default);
         state.clients.insert(id, client);
-        Share { id, arbiter: Arc::clone(self) }
+        Share { id, arbiter: Arc::clone(self), uncounted }
     }
 
     /// The device's limits, and those of clients that have none of their own.
@@ -128,8 +143,9 @@ impl Arbiter {
         limits.check()?;
         let mut state = self.state();
         state.limits = limits;
-        state.iops.set(limits.iops, limits.burst);
-        state.bandwidth.set(limits.bandwidth, limits.burst);
+        let now = state.now;
+        state.iops.set(now, limits.iops, limits.burst);
+        state.bandwidth.set(now, limits.bandwidth, limits.burst);
         self.changed(state);
         Ok(())
     }
@@ -142,11 +158,12 @@ impl Arbiter {
         limits.check()?;
         let mut state = self.state();
         state.default = limits;
+        let now = state.now;
         state
             .clients
             .values_mut()
             .filter(|client| client.own.is_none())
-            .for_each(|client| client.pace(limits));
+            .for_each(|client| client.pace(now, limits));
         self.changed(state);
         Ok(())
     }
@@ -158,10 +175,10 @@ impl Arbiter {
     pub fn set_client(&self, id: u64, limits: Option<ClientLimits>) -> Result<bool, LimitRange> {
         limits.iter().try_for_each(ClientLimits::check)?;
         let mut state = self.state();
-        let default = state.default;
+        let (now, default) = (state.now, state.default);
         let Some(client) = state.clients.get_mut(&id) else { return Ok(false) };
         client.own = limits;
-        client.pace(limits.unwrap_or(default));
+        client.pace(now, limits.unwrap_or(default));
         self.changed(state);
         Ok(true)
     }
@@ -193,10 +210,13 @@ impl Arbiter {
             || state.limits.limits()
             || state.clients.values().any(|client| client.own.unwrap_or(state.default).limits())
             || state.default.limits();
-        self.active.store(active, Ordering::Relaxed);
-        if !active {
+        // Before it counts: see `Share::add`.
+        self.active.store(active, Ordering::SeqCst);
+        state.count_all();
+        match active {
+            true => state.take_back(),
             // What waits will find that nothing is limited.
-            state.forget();
+            false => state.forget(),
         }
         let now = state.now;
         state.grant(now, None);
@@ -205,7 +225,8 @@ impl Arbiter {
 }
 
 impl Share {
-    /// Whether anything on the device is limited, so that [`admit`](Share::admit) must be asked.
+    /// Whether anything on the device is limited, so that [`admit`](Share::admit) must be asked. Otherwise a request may
+    /// [`start`](Share::start).
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.arbiter.active.load(Ordering::Relaxed)
@@ -215,26 +236,33 @@ impl Share {
     /// request at a time, again and again until it may. `now` is the time of the device's clock.
     pub fn admit(&self, now: Time, bytes: u64) -> Admit {
         if !self.is_limited() {
+            self.start();
             return Admit::Now;
         }
-        self.admit_limited(now, bytes)
+        self.arbiter.state().admit(self.id, now, bytes)
     }
 
-    /// The slow part of [`admit`](Share::admit).
-    fn admit_limited(&self, now: Time, bytes: u64) -> Admit {
-        let mut state = self.arbiter.state();
-        // Under the lock it cannot change. A request that is counted although the limits have just ended is never counted
-        // off, and takes a place for ever when there are limits again.
-        if !self.is_limited() {
-            return Admit::Now;
+    /// A request starts without being admitted, because nothing is limited or because the client does not wait any more. It
+    /// is in the device until it has [completed](Share::complete).
+    #[inline]
+    pub fn start(&self) {
+        if self.add(1) {
+            self.arbiter.state().count(self.id);
         }
-        state.admit(self.id, now, bytes)
+    }
+
+    /// Adds to the number of requests in the device. Returns whether it is to be counted at once.
+    #[inline]
+    fn add(&self, change: i64) -> bool {
+        self.uncounted.0.fetch_add(change, Ordering::SeqCst);
+        // The thread that sets a limit first stores this and then counts, so that one of the two sees the other's change.
+        self.arbiter.active.load(Ordering::SeqCst)
     }
 
     /// Takes the request that waits back, if there is one: the client does not ask for it again. What it has taken of rates by
     /// parts stays taken.
     ///
-    /// If the request starts nevertheless, without being admitted, it is not [completed](Share::complete) here.
+    /// If the request starts nevertheless, without being admitted, that is told by [`start`](Share::start).
     pub fn withdraw(&self) {
         let mut state = self.arbiter.state();
         state.withdraw(self.id);
@@ -242,9 +270,10 @@ impl Share {
         state.grant(now, None);
     }
 
-    /// A request that was admitted has completed.
+    /// A request that was admitted, or has started without that, has completed.
+    #[inline]
     pub fn complete(&self, now: Time) {
-        if self.is_limited() {
+        if self.add(-1) {
             self.arbiter.state().complete(self.id, now);
         }
     }
@@ -254,17 +283,25 @@ impl Drop for Share {
     fn drop(&mut self) {
         let mut state = self.arbiter.state();
         state.withdraw(self.id);
+        state.count(self.id);
         let Some(client) = state.clients.remove(&self.id) else { return };
-        state.running = state.running.saturating_sub(client.running);
+        state.running -= client.running;
         let now = state.now;
         state.grant(now, None);
     }
 }
 
 impl Client {
-    fn pace(&mut self, limits: ClientLimits) {
-        self.iops.set(limits.iops, limits.burst);
-        self.bandwidth.set(limits.bandwidth, limits.burst);
+    fn pace(&mut self, now: Time, limits: ClientLimits) {
+        self.iops.set(now, limits.iops, limits.burst);
+        self.bandwidth.set(now, limits.bandwidth, limits.burst);
+    }
+
+    /// Counts what is uncounted. Returns by how much the number of its requests in the device has changed.
+    fn count(&mut self) -> i64 {
+        let change = self.uncounted.0.swap(0, Ordering::SeqCst);
+        self.running += change;
+        change
     }
 }
 
@@ -279,7 +316,7 @@ impl State {
             if ready > now {
                 return Admit::At(ready);
             }
-            client.waits = Some(Waits { left: bytes, granted: false });
+            client.waits = Some(Waits { left: bytes, ios: 1, granted: false });
             self.order.push(id, &mut client.flow, bytes.min(most));
         }
         self.grant(now, Some(id));
@@ -306,23 +343,34 @@ impl State {
         let Some(client) = self.clients.get_mut(&id) else { return };
         self.order.withdraw(id, &mut client.flow);
         if client.waits.take().is_some_and(|waits| waits.granted) {
-            self.running = self.running.saturating_sub(1);
+            self.running -= 1;
         }
     }
 
     fn complete(&mut self, id: u64, now: Time) {
         self.now = self.now.max(now);
-        let Some(client) = self.clients.get_mut(&id) else { return };
-        // It may have started when nothing was limited and nothing counted.
-        if client.running > 0 {
-            client.running -= 1;
-            self.running = self.running.saturating_sub(1);
-        }
+        self.count(id);
         self.grant(now, None);
     }
 
+    /// Counts what is uncounted of a client.
+    fn count(&mut self, id: u64) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            self.running += client.count();
+        }
+    }
+
+    fn count_all(&mut self) {
+        self.running += self.clients.values_mut().map(Client::count).sum::<i64>();
+    }
+
     fn is_full(&self) -> bool {
-        self.holds > 0 || self.limits.depth > 0 && self.running >= self.limits.depth
+        self.holds > 0 || self.limits.depth > 0 && self.running >= i64::from(self.limits.depth)
+    }
+
+    /// Whether more has started, or may start, than is allowed.
+    fn is_over(&self) -> bool {
+        self.holds > 0 || self.limits.depth > 0 && self.running > i64::from(self.limits.depth)
     }
 
     /// Most bytes that a request takes at a time. Without a bandwidth of the device none waits for those of another one.
@@ -361,10 +409,11 @@ impl State {
         let part = waits.left.min(most);
         waits.left -= part;
         waits.granted = waits.left == 0;
+        let ios = if waits.granted { std::mem::take(&mut waits.ios) } else { 0 };
         for (iops, bandwidth) in
             [(&mut self.iops, &mut self.bandwidth), (&mut client.iops, &mut client.bandwidth)]
         {
-            iops.take(now, u64::from(waits.granted));
+            iops.take(now, ios);
             bandwidth.take(now, part);
         }
         if waits.granted {
@@ -383,15 +432,40 @@ impl State {
         }
     }
 
-    /// Forgets what waits and what runs.
+    /// Takes the places of requests back that have not started, if the limits have become too low for them. They wait again,
+    /// and take nothing of rates a second time.
+    fn take_back(&mut self) {
+        if !self.is_over() {
+            return;
+        }
+        for (id, client) in &mut self.clients {
+            if let Some(waits) = client.waits.as_mut().filter(|waits| waits.granted) {
+                waits.granted = false;
+                self.running -= 1;
+                self.order.push(*id, &mut client.flow, waits.left);
+            }
+        }
+    }
+
+    /// Forgets what waits.
     fn forget(&mut self) {
-        self.running = 0;
         self.on_bell.clear();
         for (id, client) in &mut self.clients {
             self.order.withdraw(*id, &mut client.flow);
-            client.waits = None;
-            client.running = 0;
+            if client.waits.take().is_some_and(|waits| waits.granted) {
+                self.running -= 1;
+            }
         }
+    }
+}
+
+#[cfg(test)]
+impl Arbiter {
+    /// How many requests are in the device.
+    pub(crate) fn running(&self) -> i64 {
+        let mut state = self.state();
+        state.count_all();
+        state.running
     }
 }
 
@@ -433,12 +507,13 @@ mod tests {
         assert!(share.is_limited());
         // Another thread lifts the limits between the look at them and the lock.
         arbiter.set_device(DeviceLimits::default()).unwrap();
-        assert_eq!(share.admit_limited(now, 4096), Admit::Now);
+        assert_eq!(arbiter.state().admit(share.id, now, 4096), Admit::Now);
         share.complete(now);
         arbiter.set_device(one).unwrap();
         assert_eq!(share.admit(now, 4096), Admit::Now, "the device is idle");
         assert_eq!(share.admit(now, 4096), Admit::OnBell, "the depth is kept");
         share.complete(now);
         assert_eq!(share.admit(now, 4096), Admit::Now);
+        assert_eq!(arbiter.running(), 1);
     }
 }

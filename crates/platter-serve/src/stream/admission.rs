@@ -28,7 +28,7 @@ pub(crate) struct Admission {
     wake: Arc<Wake>,
     /// Readable once the peer sends no more requests.
     hangup: OwnedFd,
-    /// The next request was admitted, and waits for a slot or for memory.
+    /// The next request was admitted, and waits for a slot or for memory; or it has started.
     admitted: bool,
     /// Of the next request, if it has waited: its age counts from then.
     mark: Option<Mark>,
@@ -126,6 +126,9 @@ impl Admission {
     #[inline]
     pub(crate) fn counted(&mut self, client: &Client) -> Mark {
         self.waiting.set(0);
+        if !std::mem::replace(&mut self.admitted, true) {
+            self.share.start();
+        }
         self.mark.take().unwrap_or_else(|| client.begin())
     }
 

@@ -70,7 +70,7 @@ pub(super) struct Worker<P: Port> {
     arrived: Vec<u16>,
     /// Those that have not been started, oldest first.
     queue: VecDeque<u16>,
-    /// The first of them was admitted, and waits for memory.
+    /// The first of them was admitted or has started, and waits for memory.
     admitted: bool,
     waits: Option<Admit>,
     done: Vec<Bio>,
@@ -183,7 +183,11 @@ impl<P: Port> Worker<P> {
     /// Whether a request may start: the client's share of the device.
     fn admits(&mut self, request: &Request) -> bool {
         self.waits = None;
-        if self.admitted || !self.share.is_limited() {
+        if !self.admitted && !self.share.is_limited() {
+            self.share.start();
+            self.admitted = true;
+        }
+        if self.admitted {
             self.waiting.set(0);
             return true;
         }

@@ -109,6 +109,12 @@ impl Admission {
         }
     }
 
+    /// A request starts without being admitted.
+    #[inline]
+    pub(super) fn start(&self) {
+        self.share.start();
+    }
+
     /// The queue that has the place to wait gives it up, and asks no more for its request.
     pub(super) fn give_up(&self) {
         self.share.withdraw();
@@ -121,7 +127,7 @@ impl Admission {
         self.bells.ring();
     }
 
-    /// A request that was admitted, with a limit, has its answer.
+    /// A request that was admitted, or has started without that, has its answer.
     #[inline]
     pub(super) fn complete(&self, now: Time) {
         self.share.complete(now);

@@ -58,8 +58,6 @@ struct Slot {
     covers: Vec<u64>,
     /// It is durable when it completes.
     is_durable: bool,
-    /// The client's share has admitted it, and learns when it completes.
-    is_admitted: bool,
 }
 
 /// What a queue has to be served with.
@@ -125,7 +123,6 @@ impl Worker {
             done: 0,
             covers: Vec::new(),
             is_durable: false,
-            is_admitted: false,
         };
         Ok(Worker {
             memory: Arc::clone(queue.ring.memory()),
@@ -269,7 +266,7 @@ impl Worker {
         let entry = &mut self.slots[usize::from(slot)];
         entry.work = self.parser.parse(&self.ring, head, &rules, &mut entry.request)?;
         (entry.head, entry.range, entry.done) = (head, 0, 0);
-        (entry.is_durable, entry.is_admitted) = (false, false);
+        entry.is_durable = false;
         entry.mark = self.common.client.begin();
         self.tally.begun();
         Ok(())
@@ -280,18 +277,16 @@ impl Worker {
         self.has_memory(slot) && self.admits(slot)
     }
 
-    /// Whether a request is admitted: the client's share of the device.
+    /// Whether a request is admitted: the client's share of the device. If so, it starts.
     fn admits(&mut self, slot: u16) -> bool {
         self.again_at = None;
-        if !self.common.admission.is_limited() && !self.asks {
-            self.waiting.set(0);
-            return true;
+        // What was taken by a queue that ends is not held back: the server may be stopping.
+        let ends = self.left.is_some();
+        if ends && std::mem::take(&mut self.asks) {
+            self.common.admission.give_up();
         }
-        if self.left.is_some() {
-            // What was taken is not held back: the server may be stopping.
-            if std::mem::take(&mut self.asks) {
-                self.common.admission.give_up();
-            }
+        if ends || !self.common.admission.is_limited() && !self.asks {
+            self.common.admission.start();
             self.waiting.set(0);
             return true;
         }
@@ -304,7 +299,6 @@ impl Worker {
         match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {
             Turn::Now => {
                 self.asks = false;
-                self.slots[usize::from(slot)].is_admitted = true;
                 self.waiting.set(0);
                 true
             }
@@ -488,9 +482,7 @@ impl Worker {
             journal.ended(head, self.ring.used_index());
         }
         self.common.client.end(entry.mark);
-        if entry.is_admitted {
-            self.common.admission.complete(self.channel.now());
-        }
+        self.common.admission.complete(self.channel.now());
         self.tally.ended();
         self.free.push(slot);
     }

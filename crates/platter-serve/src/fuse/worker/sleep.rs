@@ -21,6 +21,7 @@ impl Worker {
     /// not answer holds no answer of another one back.
     pub(super) fn end(mut self) {
         // Nothing is taken from the kernel any more.
+        self.uncount();
         self.waiting.end();
         self.finish_all();
         while self.opened.iter().flatten().any(|open| open.channel.outstanding() > 0) {

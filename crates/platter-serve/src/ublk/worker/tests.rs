@@ -174,6 +174,7 @@ impl Rig {
         worker.end();
         assert_eq!(worker.client().counts.in_flight.load(Ordering::Relaxed), 0);
         assert!(worker.client().oldest(std::time::Instant::now()).is_none());
+        assert_eq!(self.shared.served.qos().running(), 0);
         worker.port.answered
     }
 }

@@ -149,6 +149,7 @@ impl Rig {
         while self.worker.ring.used_index() != self.offered {
             assert!(self.worker.turn(&mut None));
         }
+        assert_eq!(self.worker.common.served.qos().running(), 0);
     }
 
     /// Stops the queue and starts it again, as for a change of the guest's memory.
@@ -392,6 +393,7 @@ fn a_queue_that_stops_leaves_nothing_that_waits() {
     rig.restart();
     assert_eq!((rig.status(0), rig.worker.ring.used_index()), (0, 1));
     assert!(!qos.client(1).unwrap().waits);
+    assert_eq!(qos.running(), 0);
     rig.offer_transfer(0, 0);
     rig.work();
     assert_eq!(rig.status(1), 0);
