@@ -1,16 +1,18 @@
 //! The lanes of a device's synchronous callers.
 //!
 //! A call takes a lane from the pool and returns it at its end (`sync_io/lane.rs`). A lane with a request that a call
-//! gave up is set aside until the disk returns that request, and is then closed (`aside.rs`).
+//! gave up is set aside until the disk returns that request, and is then closed (`aside.rs`) by a call that needs a
+//! lane, or now and then when a call ends.
 
 use crate::aside::Aside;
 use crate::clock::Clock;
-use crate::lane_pool::LanePool;
+use crate::device::Inner;
+use crate::lane_pool::{LanePool, NoLane};
 use crate::sync::{Mutex, lock};
 use crate::sync_io::SyncLane;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::fault::Error;
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,6 +23,9 @@ const IDLE: Span = Span::from_secs(1);
 
 /// Limit of lanes for devices that have none: the default number of requests of a queue.
 const MOST: u32 = 128;
+
+/// How long a call waits for a lane before it runs those set aside again, if no thread does.
+const PAUSE: Span = Span::from_millis(10);
 
 /// The lanes of synchronous callers.
 pub(crate) struct Callers {
@@ -68,11 +73,11 @@ impl Clock {
 impl Callers {
     pub(crate) fn new(backend: &dyn Backend) -> Arc<Callers> {
         let most = backend.max_lanes().unwrap_or(MOST).max(1);
-        let callers = Arc::new(Callers {
+        let callers = Arc::new_cyclic(|itself: &Weak<Callers>| Callers {
             pool: LanePool::new(most as usize),
             most,
             trim_at: AtomicU64::new(0),
-            aside: Arc::default(),
+            aside: Arc::new(Aside::new(Weak::clone(itself) as Weak<dyn Bell>)),
         });
         let mut all = lock(&ALL);
         if all.len() == all.capacity() {
@@ -89,9 +94,62 @@ impl Callers {
 
     /// Closes the lanes that have nothing left to wait for. Returns whether there were any.
     pub(crate) fn tend(&self) -> bool {
-        let ended = self.aside.end();
-        self.pool.ended(ended);
-        ended > 0
+        let over = self.aside.take_idle(|count| self.pool.closing(count));
+        for lane in &over {
+            lane.close();
+            self.pool.closed();
+        }
+        !over.is_empty()
+    }
+
+    /// Opens a lane for a call.
+    #[cold]
+    pub(crate) fn open(&self, inner: &Inner) -> Result<Box<SyncLane>, Error> {
+        // A call with a deadline may end before its request, so its lane must work for any thread.
+        let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
+        let lane = open_lane(inner.backend.as_ref(), lane_use)?;
+        Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
+    }
+
+    /// Whether calls that wait for a lane run those set aside: no thread does, and it is not simulated time, which
+    /// passes only for calls that have a lane; these run them.
+    fn must_run(&self, clock: &Clock) -> bool {
+        self.aside.is_ours() && clock.simulated().is_none()
+    }
+
+    /// Time that a call may wait for a lane; none if it has to run those set aside first.
+    pub(crate) fn left(&self, clock: &Clock, until: Option<Time>) -> Option<Duration> {
+        if self.must_run(clock) { Some(Duration::ZERO) } else { clock.left(until) }
+    }
+
+    /// A call got no lane. Closes those set aside that are over, and tries again as long as that may help.
+    #[cold]
+    pub(crate) fn take_again(
+        &self,
+        inner: &Inner,
+        until: Option<Time>,
+        mut no: NoLane<Error>,
+    ) -> Result<Box<SyncLane>, NoLane<Error>> {
+        let clock = &inner.clock;
+        loop {
+            let has_helped = self.tend();
+            let is_over = match no {
+                NoLane::Failed(_) => true,
+                NoLane::Late => clock.left(until) == Some(Duration::ZERO),
+                // Another call may be closing one.
+                NoLane::AllAside => false,
+            };
+            if is_over && !has_helped {
+                return Err(no);
+            }
+            let pause = self.must_run(clock).then(|| clock.now() + PAUSE);
+            let wake = Time::earliest(until, pause);
+            no = match self.pool.take(|| self.open(inner), || clock.left(wake)) {
+                Ok(lane) => return Ok(lane),
+                Err(NoLane::AllAside) if !has_helped => return Err(NoLane::AllAside),
+                Err(no) => no,
+            };
+        }
     }
 
     /// Runs the lanes that wait for the disk, if no thread does.
@@ -102,9 +160,8 @@ impl Callers {
     /// Sets a lane aside: it is run until the disk has returned its requests.
     #[cold]
     pub(crate) fn set_aside(&self, lane: SyncLane) {
-        let (lane, clock) = lane.into_lane();
         self.pool.set_aside();
-        self.aside.add(lane, clock);
+        self.aside.add(lane.lane, lane.clock);
     }
 
     #[cold]
@@ -119,6 +176,13 @@ impl Callers {
     pub(crate) fn close(&self) {
         drop(self.pool.empty());
         self.aside.close();
+    }
+}
+
+impl Bell for Callers {
+    /// A lane set aside may be over.
+    fn ring(&self) {
+        self.pool.over();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The lanes of synchronous callers: lent for a call, limited in number, and closed when they are no longer needed.
 //!
 //! A lane costs a driver channel (a ring, descriptors), hence the limit. A caller that finds no idle lane opens one;
-//! at the limit, or if the system refuses another one, it waits until a call of another thread ends.
+//! at the limit, or if the system refuses another one, it waits until a call of another thread or a lane set aside ends.
 
 use crate::sync::{Condvar, Mutex, lock};
 use std::time::Duration;
@@ -14,7 +14,7 @@ const RETRY: u32 = 64;
 /// A pool of lanes of type `L`; generic, so that a model checker can run it with a simpler type.
 pub(crate) struct LanePool<L> {
     state: Mutex<PoolState<L>>,
-    /// Notified when a lane is returned or closed.
+    /// Notified when a lane is returned, set aside or closed, or may be over.
     changed: Condvar,
     most: usize,
 }
@@ -26,6 +26,8 @@ struct PoolState<L> {
     open: usize,
     /// Lanes set aside because the disk still has a request that was given up.
     aside: usize,
+    /// The disk may have returned all that some of these wait for, and no caller has looked yet.
+    is_over: bool,
     waiting: usize,
     /// Callers that have waited since the system refused a lane; `None`: no refusal.
     refused: Option<u32>,
@@ -39,15 +41,15 @@ pub(crate) enum NoLane<E> {
     Failed(E),
     /// All allowed lanes are set aside.
     AllAside,
-    /// No lane was returned in time.
+    /// No lane was returned in time, or, before that, some that were set aside may be over.
     Late,
 }
 
 impl<L> LanePool<L> {
     /// A pool of at most `most` lanes, at least one.
     pub(crate) fn new(most: usize) -> LanePool<L> {
-        let state =
-            PoolState { idle: Vec::new(), open: 0, aside: 0, waiting: 0, refused: None, least_idle: 0 };
+        let (idle, is_over, refused) = (Vec::new(), false, None);
+        let state = PoolState { idle, open: 0, aside: 0, is_over, waiting: 0, refused, least_idle: 0 };
         LanePool { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
@@ -69,15 +71,12 @@ impl<L> LanePool<L> {
                 drop(state);
                 let opened = open();
                 state = lock(&self.state);
+                state.refused = opened.is_err().then_some(0);
                 let error = match opened {
-                    Ok(lane) => {
-                        state.refused = None;
-                        return Ok(lane);
-                    }
+                    Ok(lane) => return Ok(lane),
                     Err(error) => error,
                 };
                 state.open -= 1;
-                state.refused = Some(0);
                 if state.open == state.aside {
                     // There is nothing to wait for; other waiting callers find that out themselves.
                     state.refused = None;
@@ -85,6 +84,9 @@ impl<L> LanePool<L> {
                     return Err(NoLane::Failed(error));
                 }
                 continue;
+            }
+            if std::mem::take(&mut state.is_over) {
+                return Err(NoLane::Late);
             }
             if state.open == state.aside {
                 return Err(NoLane::AllAside);
@@ -112,9 +114,11 @@ impl<L> LanePool<L> {
         }
     }
 
-    /// A lane that was taken has been closed.
+    /// A lane that was taken has been closed. The system may now give what it refused before.
     pub(crate) fn closed(&self) {
-        lock(&self.state).open -= 1;
+        let mut state = lock(&self.state);
+        (state.open, state.refused) = (state.open - 1, None);
+        drop(state);
         self.changed.notify_all();
     }
 
@@ -124,13 +128,17 @@ impl<L> LanePool<L> {
         self.changed.notify_all();
     }
 
-    /// `count` lanes that were set aside have been closed.
-    pub(crate) fn ended(&self, count: usize) {
+    /// The disk may have returned all that lanes set aside wait for: a caller that waits is to close them.
+    pub(crate) fn over(&self) {
         let mut state = lock(&self.state);
-        state.aside -= count;
-        state.open -= count;
+        state.is_over = state.aside > 0;
         drop(state);
         self.changed.notify_all();
+    }
+
+    /// `count` lanes that were set aside are being closed, and callers may wait for that.
+    pub(crate) fn closing(&self, count: usize) {
+        lock(&self.state).aside -= count;
     }
 
     /// Removes the lanes that were idle for the whole time since the last call, except a few. The caller must drop

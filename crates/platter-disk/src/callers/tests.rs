@@ -96,6 +96,32 @@ fn lanes_that_are_set_aside_count() {
         pool.set_aside();
     }
     assert!(matches!(pool.take(opens(&next), FOREVER), Err(NoLane::AllAside)));
-    pool.ended(1);
+    pool.closing(1);
+    pool.closed();
     assert_eq!(pool.take(opens(&next), FOREVER).ok(), Some(3));
+}
+
+/// One lane stays in use. A call that needs a lane learns that the other one, which was set aside, may be over.
+#[test]
+fn a_caller_that_would_wait_is_told_that_a_lane_set_aside_may_be_over() {
+    let (pool, next) = (LanePool::new(2), Cell::new(0));
+    (0..2).for_each(|_| assert!(pool.take(opens(&next), FOREVER).is_ok()));
+    pool.set_aside();
+    pool.over();
+    assert!(matches!(pool.take(opens(&next), FOREVER), Err(NoLane::Late)), "at once");
+    pool.closing(1);
+    pool.closed();
+    assert_eq!(pool.take(opens(&next), FOREVER).ok(), Some(3));
+}
+
+#[test]
+fn what_the_system_refused_is_tried_again_when_a_lane_has_been_closed() {
+    let pool = LanePool::<u32>::new(8);
+    let late = || Some(Duration::ZERO);
+    (1..3).for_each(|lane| assert_eq!(pool.take(|| Ok::<_, &str>(lane), late).ok(), Some(lane)));
+    assert!(matches!(pool.take(|| Err("no room"), late), Err(NoLane::Late)));
+    pool.set_aside();
+    pool.closing(1);
+    pool.closed();
+    assert_eq!(pool.take(|| Ok::<_, &str>(3), late).ok(), Some(3));
 }

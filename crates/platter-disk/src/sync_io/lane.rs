@@ -3,12 +3,11 @@
 use crate::aside::Aside;
 use crate::bounce::Bouncer;
 use crate::byte_range::ByteRange;
-use crate::callers::{Callers, open_lane, relieve};
+use crate::callers::{Callers, relieve};
 use crate::clock::Clock;
 use crate::device::Inner;
 use crate::disk_backend::NO_CHANNEL;
 use crate::lane_pool::NoLane;
-use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
@@ -22,8 +21,8 @@ pub(super) const TIMED_OUT: Fault = Fault::new(Kind::TimedOut, Stage::Handle);
 
 /// A lane and the bios of its calls: one, and another one if a call needs several transfers.
 pub(crate) struct SyncLane {
-    lane: Box<dyn Lane>,
-    clock: Clock,
+    pub(crate) lane: Box<dyn Lane>,
+    pub(crate) clock: Clock,
     pub(super) bios: Vec<Bio>,
     done: Vec<Bio>,
     /// Range of the last bio that failed, as it came back.
@@ -64,11 +63,6 @@ impl SyncLane {
             is_unsettled: false,
             aside,
         }
-    }
-
-    /// Passes the lane and its clock to another owner.
-    pub(crate) fn into_lane(self) -> (Box<dyn Lane>, Clock) {
-        (self.lane, self.clock)
     }
 
     /// Time left until a deadline.
@@ -157,18 +151,9 @@ impl Callers {
     /// Takes a lane for a call that ends by `until`.
     #[inline]
     pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
-        // A call with a deadline may end before its request, so its lane must work for any thread.
-        let lane_use = if inner.timeout.is_some() { LaneUse::Shared } else { LaneUse::Synchronous };
-        let open = || {
-            let lane = open_lane(inner.backend.as_ref(), lane_use)?;
-            Ok(Box::new(SyncLane::new(lane, inner.clock.clone(), Arc::clone(&self.aside))))
-        };
-        let result = match self.pool.take(open, || inner.clock.left(until)) {
-            // The disk may have returned the requests that they wait for.
-            Err(NoLane::AllAside) if self.tend() => self.pool.take(open, || inner.clock.left(until)),
-            result => result,
-        };
-        result.map(|lane| Turn { callers: self, lane: Some(lane) })
+        let lane = self.pool.take(|| self.open(inner), || self.left(&inner.clock, until));
+        let lane = lane.or_else(|no| self.take_again(inner, until, no))?;
+        Ok(Turn { callers: self, lane: Some(lane) })
     }
 }
 

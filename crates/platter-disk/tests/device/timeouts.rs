@@ -131,6 +131,29 @@ fn calls_that_time_out_use_up_no_lanes_for_good() {
     }
 }
 
+/// One of two lanes stays in a call without a deadline, the other waits for the disk. A call that waits for a lane gets
+/// one as soon as the disk has returned what the second waits for; no other call ends meanwhile.
+#[test]
+fn a_call_that_waits_for_a_lane_learns_that_one_that_timed_out_is_over() {
+    let (fake, device) = Fake::open(Options { lanes: Some(2), ..Options::default() });
+    fake.hold();
+    let late = device.read_at_with(&mut [0; 512], 0, IoOptions::timeout(Span::from_millis(5)));
+    assert_eq!(late.unwrap_err().fault.kind, Kind::TimedOut);
+    let reads = |pos| {
+        let device = device.clone();
+        spawn(move || device.read_at(&mut [0; 512], pos).is_ok())
+    };
+    let patient = reads(4096);
+    until("the second lane is in use", || fake.held_in(4096..8192) == 1);
+    let waiting = reads(8192);
+    // The request that timed out.
+    fake.release_oldest();
+    until("the call has a lane", || fake.held_in(8192..12288) == 1);
+    assert!(!patient.is_done());
+    fake.release();
+    assert!(patient.result("the call without a deadline") && waiting.result("the call that waited"));
+}
+
 /// A program that only polls sees the timeout too, at the time of its polls.
 #[test]
 fn polling_is_enough_for_timeouts() {

@@ -99,9 +99,39 @@ fn a_lane_that_is_set_aside_leaves_nobody_waiting() {
             })
         };
         pool.set_aside();
-        pool.ended(1);
+        pool.closing(1);
         drop(first);
+        pool.closed();
         caller.join().unwrap();
         assert!(call(&pool, lane));
+    });
+}
+
+/// One lane stays in use and one is set aside. Another thread finds that the latter is over; a caller that waits, or is
+/// about to, closes it and opens one in its place.
+#[test]
+fn a_caller_that_waits_learns_that_a_lane_set_aside_is_over() {
+    check(|| {
+        let pool = Rc::new(LanePool::new(2));
+        let used = pool.take(lane, forever).ok().unwrap();
+        let over = pool.take(lane, forever).ok().unwrap();
+        pool.set_aside();
+        let caller = {
+            let pool = Rc::clone(&pool);
+            thread::spawn(move || {
+                if let Err(NoLane::Late) = pool.take(lane, forever) {
+                    pool.closing(1);
+                    pool.closed();
+                    assert!(call(&pool, lane));
+                } else {
+                    panic!("both lanes are taken");
+                }
+            })
+        };
+        pool.over();
+        caller.join().unwrap();
+        drop(over);
+        pool.put(used);
+        assert_eq!(pool.empty().len(), 2);
     });
 }
