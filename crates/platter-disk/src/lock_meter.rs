@@ -84,6 +84,7 @@ const STAGES: &[(&str, &str)] = &[
     ("callers.rs", "call"),
     ("background.rs", "settings"),
     ("disk_backend/extent.rs", "settings"),
+    ("drivers/file_target/state.rs", "settings"),
     ("thread_number.rs", "settings"),
     ("lane_pool.rs", "call"),
     ("sync_io", "call"),
@@ -213,6 +214,7 @@ fn add(locks: &mut Vec<LockUse>, row: &Row) {
     let scope = match (row.of, find(SCOPES, row.of)) {
         ("()", _) if file.ends_with("disk_backend/scope.rs") => "adapter",
         ("()", _) if file.ends_with("disk_backend/parker.rs") => "parker",
+        ("()", _) if file.ends_with("file_target/state.rs") => "size",
         (of, None) => of,
         (_, Some(scope)) => scope,
     };

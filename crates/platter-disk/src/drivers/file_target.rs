@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 mod state;
 
-pub(super) use state::zero_mode;
+pub(super) use state::{Tail, zero_mode};
 
 /// An open file or block device.
 pub(super) struct Target {
@@ -26,8 +26,8 @@ pub(super) struct Target {
     pub(super) is_block: bool,
     /// Alignment of offset and length for direct I/O, minus one.
     mask: u64,
-    /// Start of the page with an end of the file that direct I/O cannot reach; `u64::MAX`: there is none.
-    tail: AtomicU64,
+    /// The page with an end of the file that direct I/O cannot reach.
+    tail: Tail,
     /// For transfers in that page, if the file had no such page when it was opened.
     buffered: OnceLock<OwnedFd>,
     /// For flushes, if the page cache is used.
@@ -58,7 +58,7 @@ impl Target {
     #[inline]
     pub(super) fn way(&self, now: Time, request: &Started<'_>) -> Way {
         let (pos, len) = (request.pos, request.len);
-        let is_plain = request.op.has_data() && pos + len <= self.tail.load(Ordering::Relaxed);
+        let is_plain = request.op.has_data() && pos + len <= self.tail.start();
         if is_plain && (self.is_block || self.size.is_fresh(now, request.op == Op::Write, pos + len)) {
             return Way::Direct(len);
         }
@@ -102,7 +102,7 @@ impl Target {
             let odd = (pos | len) & self.mask != 0 && self.disk.buffered.is_some();
             return if odd { Way::Buffered(len) } else { Way::Direct(len) };
         }
-        let tail = self.tail.load(Ordering::Relaxed);
+        let tail = self.tail.start();
         if pos >= tail { Way::Buffered(len) } else { Way::Direct(len.min(tail - pos)) }
     }
 }

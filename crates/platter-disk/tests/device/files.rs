@@ -47,6 +47,37 @@ fn beyond_the_end_of_a_file_that_shrank_nothing_works() {
     });
 }
 
+/// Another program cuts the file inside a block. What is left of that block is read and written as in a file that had this size
+/// when it was opened, before the program here accepts the size and afterwards.
+#[test]
+fn what_is_left_of_a_block_in_which_a_file_was_cut_can_be_used() {
+    const CUT: u64 = 3 * 4096;
+    const END: u64 = CUT + 777;
+    on_files(&["none", "deadline"], |name, device, file| {
+        device.write_at(&[7; 4 * 4096], 0).unwrap();
+        file.as_file().set_len(END).unwrap();
+        let over_the_end = device.read_at(&mut [0; 8192], CUT - 4096).unwrap_err();
+        assert_eq!((over_the_end.fault.kind, device.size()), (Kind::Short, END), "{name}");
+        let mut before = 7;
+        for (is_accepted, byte) in [(false, 8u8), (true, 9)] {
+            if is_accepted {
+                device.refresh().unwrap();
+            }
+            let (mut both, mut last) = ([0; 4096 + 777], [0; 777]);
+            device.read_at(&mut both, CUT - 4096).unwrap();
+            let (whole, part) = both.split_at(4096);
+            assert!(whole.iter().all(|found| *found == 7), "{name} {is_accepted}");
+            assert!(part.iter().all(|found| *found == before), "{name} {is_accepted}");
+            device.write_at(&[byte; 777], CUT).unwrap();
+            device.read_at(&mut last, CUT).unwrap();
+            assert_eq!(last, [byte; 777], "{name} {is_accepted}");
+            before = byte;
+        }
+        device.flush().unwrap();
+        assert_eq!(file.as_file().metadata().unwrap().len(), END, "{name}");
+    });
+}
+
 /// A write that reaches the end of the device restores the size of a truncated file, so a later flush would see
 /// nothing. The size is therefore checked before each such write.
 #[test]

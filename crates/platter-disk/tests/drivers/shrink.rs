@@ -71,6 +71,25 @@ fn a_shrink_is_found_within_an_interval_of_changes_without_a_flush() {
     });
 }
 
+/// The new end is inside a block, and the disk has not been given its new size. What is left of a transfer that direct I/O
+/// cannot do goes through the page cache.
+#[test]
+fn a_file_that_ends_inside_a_block_is_read_up_to_there() {
+    const END: u64 = 2 * BLOCK as u64 + 100;
+    on_files(|name, disk, file, mut bench| {
+        assert_eq!(kind(bench.one(write(2))), None, "{name}");
+        file.set_len(END).unwrap();
+        assert_eq!(disk.current_size().unwrap(), END, "{name}");
+        assert_eq!(disk.shrunk_to(), Some(END), "{name}");
+        for pos in [0, BLOCK as u64, 2 * BLOCK as u64] {
+            let over_the_end = bench.one(transfer(Op::Read, pos, Pages::new(3, 1), &[]));
+            assert_eq!(kind(over_the_end), Some(Kind::Short), "{name} {pos}");
+        }
+        assert_eq!(kind(bench.one(write(2))), Some(Kind::Gone), "{name}");
+        assert_eq!(file.metadata().unwrap().len(), END, "{name}");
+    });
+}
+
 /// A thousand changes within one interval cost one check of the size; changes that reach the end cost one each.
 #[test]
 fn the_size_is_looked_at_once_in_an_interval() {

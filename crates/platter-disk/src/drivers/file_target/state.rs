@@ -1,6 +1,7 @@
 //! What the drivers ask of a target beside the way of a request: its size, its descriptors, what was refused.
 
 use super::{Size, Target};
+use crate::sync::{Mutex, lock};
 use crate::sys::{Kind, OpenedDisk, SysError};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Status};
@@ -10,6 +11,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Where the page begins that contains an end of the file which direct I/O cannot reach.
+pub(in crate::drivers) struct Tail {
+    /// `u64::MAX`: there is no such page.
+    start: AtomicU64,
+    /// Held while the end of the file is set together with the page.
+    placing: Mutex<()>,
+}
+
+impl Tail {
+    #[inline]
+    pub(in crate::drivers) fn start(&self) -> u64 {
+        self.start.load(Ordering::Relaxed)
+    }
+}
 
 impl Target {
     /// Makes the target of an open disk.
@@ -22,7 +38,7 @@ impl Target {
             flushed: if cached { disk.open_buffered().ok() } else { None },
             is_block: disk.probe.kind == Kind::Block,
             mask: u64::from(align) - 1,
-            tail: AtomicU64::new(u64::MAX),
+            tail: Tail { start: AtomicU64::new(u64::MAX), placing: Mutex::new(()) },
             buffered: OnceLock::new(),
             size: Size::new(size),
             unregistered: Default::default(),
@@ -40,12 +56,13 @@ impl Target {
             let _ = self.buffered.set(self.disk.open_buffered()?);
         }
         let tail = if odd { size - size % self.disk.cache_unit() } else { u64::MAX };
-        self.tail.store(tail, Ordering::Relaxed);
+        self.tail.start.store(tail, Ordering::Relaxed);
         Ok(())
     }
 
     /// Sets the size of the file.
     pub(in crate::drivers) fn resize(&self, size: u64) -> Result<(), SysError> {
+        let _placing = lock(&self.tail.placing);
         self.place_tail(size)?;
         self.size.accept(size);
         Ok(())
@@ -56,15 +73,30 @@ impl Target {
     pub(in crate::drivers) fn look(&self, now: Time) {
         // If the system cannot tell (a server that is gone), the I/O itself will fail.
         if let Ok(size) = self.disk.current_size() {
-            self.size.found(now, size);
+            self.found_at(now, size);
         }
     }
 
     /// Records the size that a check found just now. The size of a block device changes only with the medium.
     pub(in crate::drivers) fn found(&self, size: u64) {
         if !self.is_block {
-            self.size.found(crate::clock::now(), size);
+            self.found_at(crate::clock::now(), size);
         }
+    }
+
+    /// Records the size that a check found at `now`. Direct I/O may not reach a new end, up to which the rest of the
+    /// file is used, although the device has not been given its new size yet.
+    fn found_at(&self, now: Time, size: u64) {
+        if size >= self.size.end() {
+            return self.size.found(now, size);
+        }
+        let _placing = lock(&self.tail.placing);
+        // Another thread may have found a smaller one.
+        if size < self.size.end() {
+            // Without another descriptor, transfers up to that end fail, as any would that direct I/O cannot do.
+            let _ = self.place_tail(size);
+        }
+        self.size.found(now, size);
     }
 
     /// Records a request that transferred nothing: at the end of a file that may have moved.
