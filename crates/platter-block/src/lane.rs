@@ -114,7 +114,8 @@ pub trait Lane: Send {
 
     /// Aborts the bios with this token as far as that is still possible. Bios that no driver has taken complete with
     /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run). For the others the driver
-    /// is asked to cancel, and they complete with the driver's result.
+    /// is asked to cancel, and they complete with the driver's result; a durable change whose data is on the disk completes
+    /// with its flush.
     ///
     /// A bio with a driver whose deadline has passed at `now` has been given up when this returns: what it may still change is
     /// [in doubt](crate::queue::Watch::in_doubt) from then on, even if the bio itself comes back later. A caller that does not

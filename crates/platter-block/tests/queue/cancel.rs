@@ -3,7 +3,7 @@
 use crate::flush::{BACK, THROUGH};
 use crate::rig::{Io, Rig, elevators};
 use crate::timeout::{LATE, rig};
-use platter_block::bio::Flags;
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::queue::Settings;
@@ -101,6 +101,57 @@ fn a_flush_that_waits_is_cancelled_and_its_request_goes_on() {
     assert_eq!((rig.failure(first), rig.failure(second)), (Some(Kind::Cancelled), Some(Kind::Cancelled)));
     rig.drain();
     assert_eq!(rig.lane.queue.flush_failure(), None);
+}
+
+/// Runs until the disk has a request.
+fn start(rig: &mut Rig) {
+    while rig.disk().held.is_empty() {
+        rig.lane.queue.unplug_for_waiter(rig.now);
+        rig.run();
+    }
+}
+
+/// A cancelled bio has not changed the device; these have.
+#[test]
+fn what_waits_for_the_flush_behind_its_data_ends_with_that_flush() {
+    for elevator in elevators() {
+        for op in [Op::Write, Op::Discard, Op::WriteZeroes] {
+            for (flags, steps_before) in [(Flags::FUA, 1), (Flags::HARD_BARRIER, 2)] {
+                for (result, kind) in [(0, None), (-5, Some(Kind::Io))] {
+                    let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+                    let token = rig.submit(Io::new(op, 0, 512).with(flags | Flags::SYNC));
+                    for _ in 0..steps_before {
+                        start(&mut rig);
+                        rig.disk().finish(0);
+                        rig.run();
+                    }
+                    start(&mut rig);
+                    assert_eq!(rig.disk().held[0].op, Op::Flush, "{elevator} {op} {flags:?}");
+                    cancel(&mut rig, token);
+                    assert!(!rig.is_done(token), "{elevator} {op} {flags:?}");
+                    rig.disk().finish_with(0, result);
+                    rig.run();
+                    assert_eq!(rig.failure(token), kind, "{elevator} {op} {flags:?}");
+                    rig.check_idle();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_the_flush_before_its_data_is_cancelled_at_once() {
+    for elevator in elevators() {
+        for flags in [Flags::FUA | Flags::PREFLUSH, Flags::HARD_BARRIER] {
+            let mut rig = Rig::manual(elevator, Settings::default(), BACK);
+            let token = rig.submit(Io::new(Op::Discard, 0, 512).with(flags | Flags::SYNC));
+            start(&mut rig);
+            cancel(&mut rig, token);
+            assert_eq!(rig.failure(token), Some(Kind::Cancelled), "{elevator} {flags:?}");
+            rig.drain();
+            assert!(rig.disk().starts().iter().all(|start| start.0 == Op::Flush), "{elevator} {flags:?}");
+        }
+    }
 }
 
 #[test]

@@ -118,10 +118,16 @@ impl SchedQueue {
         }
     }
 
-    /// Ends sequences that wait for a flush.
+    /// Ends sequences that wait for a flush. What is cancelled has changed nothing, so one whose data the device has carried
+    /// out is not: it ends with the flush, as what the driver has ends with the driver's result.
     fn withdraw_sequences(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
         let families = &self.families;
-        let matches = |at: u32| families.get(at).is_some_and(|parent| which(&parent.bio));
+        let may_end = |role: &Role| match role {
+            Role::Sequence { steps, .. } => why != Kind::Cancelled || *steps & order::PRE != 0,
+            _ => true,
+        };
+        let matches =
+            |at: u32| families.get(at).is_some_and(|parent| which(&parent.bio) && may_end(&parent.role));
         let was_forsaken = self.order.flush_is_forsaken();
         let sequences = self.order.take_sequences(matches);
         // A cancelled sequence is not late, so its flush is not given up.
