@@ -185,6 +185,12 @@ pub trait Backend: LimitSource {
         self.below().iter().find_map(|below| below.explain(fault))
     }
 
+    /// The failures that later flushes repeat until they are [acknowledged](Backend::acknowledge_flush_failure): one of each disk
+    /// below that has failed a flush. A device with a record of its own of such failures implements both functions.
+    fn flush_failures(&self) -> Vec<Fault> {
+        self.below().iter().flat_map(|below| below.flush_failures()).collect()
+    }
+
     /// Accepts that data written before a failed flush may be lost.
     fn acknowledge_flush_failure(&self) {
         self.below().iter().for_each(|below| below.acknowledge_flush_failure());

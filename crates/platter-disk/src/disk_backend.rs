@@ -445,6 +445,10 @@ impl Backend for DiskBackend {
         }
     }
 
+    fn flush_failures(&self) -> Vec<Fault> {
+        self.0.with_control(|control| control.queue().flush_failure()).into_iter().collect()
+    }
+
     fn acknowledge_flush_failure(&self) {
         self.0.with_control(|control| {
             control.queue().acknowledge_flush_failure();

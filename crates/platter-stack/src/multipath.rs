@@ -409,6 +409,7 @@ impl Multipath {
             drop(state);
             let Err(fault) = status else { return Ok(()) };
             let fault = self.told_of_end(task, path, fault);
+            self.look_at_durable(task, path, fault);
             last = fault;
             if self.forgives(path, fault, &mut forgiven) {
                 task.forget_failure();
@@ -495,6 +496,11 @@ impl Layer for Multipath {
 
     async fn flush(self: Arc<Self>, _below: Below, _port: usize) -> Status {
         self.flush_in_turn().await
+    }
+
+    fn acknowledges(&self, device: usize) -> bool {
+        // What the queue knows then may be new: the next flush looks at it.
+        !self.state().paths.get(device).late_flush
     }
 
     fn acknowledge_flush_failure(&self) {

@@ -87,9 +87,13 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn acknowledge_flush_failure(&self) {
-        self.frame.devices.iter().for_each(|device| device.acknowledge_flush_failure());
+        let layer = &self.frame.layer;
+        let devices = self.frame.devices.iter().enumerate();
+        devices
+            .filter(|(number, _)| layer.acknowledges(*number))
+            .for_each(|(_, device)| device.acknowledge_flush_failure());
         // Last: a flush that a device still refuses meanwhile must not have the layer keep that in mind again.
-        self.frame.layer.acknowledge_flush_failure();
+        layer.acknowledge_flush_failure();
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>) {

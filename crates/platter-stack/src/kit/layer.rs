@@ -42,8 +42,16 @@ pub trait Layer: Send + Sync + 'static {
     /// hard barrier, and when the layer is dropped.
     fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
 
-    /// The program accepts that what was written before a failed flush may be lost. The devices below know it already.
+    /// The program accepts that what was written before a failed flush may be lost. The devices below know it already, except
+    /// those that the layer [leaves out](Layer::acknowledges).
     fn acknowledge_flush_failure(&self) {}
+
+    /// Whether an acknowledgement is passed on to a device below. A layer leaves out a device that may know of a failure which no
+    /// flush has reported to the program yet.
+    fn acknowledges(&self, device: usize) -> bool {
+        let _ = device;
+        true
+    }
 
     /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;

@@ -2,7 +2,7 @@
 
 use super::Multipath;
 use super::identity::{is_of_path, was_not_delivered};
-use crate::kit::Io;
+use crate::kit::{Io, Task};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use std::future::{Future, poll_fn};
@@ -15,6 +15,9 @@ use std::task::Poll;
 pub(super) struct Flushes {
     /// What later flushes repeat, through whatever path, until it is acknowledged: the disk may have lost writes of any path.
     failed: Option<Fault>,
+    /// The same, but no flush has reported it to the program yet. An acknowledgement does not end it: what was lost may have
+    /// been written after the failure that the program acknowledges.
+    unreported: Option<Fault>,
     /// How many have begun, and which of them was the last one to succeed.
     begun: u64,
     succeeded: u64,
@@ -26,9 +29,16 @@ impl Flushes {
         self.failed = None;
     }
 
+    /// A flush reports to the program that writes may be lost, which covers all failures that are known by now.
+    fn report(&mut self) {
+        let unreported = self.unreported.take();
+        self.failed = self.failed.or(unreported);
+    }
+
     /// The result of a flush, as far as earlier ones decide it.
     fn of_earlier(&self) -> Status {
         self.failed
+            .or(self.unreported)
             .map_or(Ok(()), |fault| Err(Fault { kind: Kind::FlushFailed, stage: Stage::Layer, ..fault }))
     }
 }
@@ -41,8 +51,9 @@ fn may_have_lost(fault: Fault) -> bool {
 
 impl Multipath {
     /// Flushes the disk when the flushes before have ended. If two were on the way, one could report as durable what the
-    /// failure of the other has lost: a disk tells such a failure once, through one path. The exception is a flush with which its
-    /// path was left; see [`await_late`](Multipath::await_late).
+    /// failure of the other has lost: a disk tells such a failure once, through one path. The exceptions are a flush with which its
+    /// path was left, see [`await_late`](Multipath::await_late), and one behind a durable change, which its path makes by itself:
+    /// their failures are those of the next flush.
     pub(super) async fn flush_in_turn(self: &Arc<Self>) -> Status {
         if !self.state().doubts.is_empty() {
             return Err(Fault::new(Kind::InDoubt, Stage::Layer));
@@ -62,10 +73,23 @@ impl Multipath {
             state.flushes.begun += 1;
             state.flushes.begun
         };
-        // A flush with which its path was left may have failed meanwhile.
-        let result = self.flush_dirty().await.and_then(|()| self.state().flushes.of_earlier());
-        if result.is_ok() {
-            self.state().flushes.succeeded = number;
+        let result = self.flush_dirty().await;
+        self.end_flush(number, result)
+    }
+
+    /// The result of a flush that was sent and has ended so. One that was given up, or with which its path was left, may have
+    /// failed meanwhile.
+    fn end_flush(&self, number: u64, result: Status) -> Status {
+        self.look_for_late_failures();
+        // A program whose flush was cancelled or was too late does not see how that ends.
+        let is_seen = !self.below.is_given_up();
+        let mut state = self.state();
+        let flushes = &mut state.flushes;
+        let result = result.and_then(|()| flushes.of_earlier());
+        match result {
+            Ok(()) => flushes.succeeded = number,
+            Err(fault) if is_seen && may_have_lost(fault) => flushes.report(),
+            Err(_) => {}
         }
         result
     }
@@ -73,8 +97,10 @@ impl Multipath {
     /// The result of a flush for which none has to be sent: one that began after it was asked for, which was to be the `first`
     /// or a later one, has succeeded; or it cannot succeed.
     fn known_already(&self, first: u64) -> Option<Status> {
-        let state = self.state();
+        self.look_for_late_failures();
+        let mut state = self.state();
         if let Err(fault) = state.flushes.of_earlier() {
+            state.flushes.report();
             return Some(Err(fault));
         }
         if state.flushes.succeeded >= first {
@@ -112,7 +138,49 @@ impl Multipath {
             && may_have_lost(fault)
             && !defect::is_on(Defect::MultipathFlushForgotten)
         {
-            self.state().flushes.failed.get_or_insert(fault);
+            self.state().flushes.unreported.get_or_insert(fault);
+        }
+    }
+
+    /// A flush through a path has ended so: notes whether the disk may still fail one that the queue of the path has given up.
+    fn note_end(&self, path: usize, status: Status) {
+        let is_late = match status {
+            // The queue has one flush at a time, and none after one that has failed.
+            Ok(()) => false,
+            Err(fault) if fault.kind == Kind::TimedOut => true,
+            Err(_) => return,
+        };
+        self.state().paths.get(path).late_flush = is_late;
+    }
+
+    /// Looks whether flushes have failed that the queues of paths had given up.
+    fn look_for_late_failures(&self) {
+        let is_late = |path: &usize| self.state().paths.get(*path).late_flush;
+        (0..self.devices.len()).filter(is_late).for_each(|path| self.look_for_failure(path));
+    }
+
+    /// Takes over from the queue of a path that a flush has failed, if writes may be lost.
+    fn look_for_failure(&self, path: usize) {
+        let failures = self.devices[path].flush_failures();
+        if let Some(fault) = failures.into_iter().find(|fault| may_have_lost(*fault)) {
+            self.state().paths.get(path).late_flush = false;
+            self.note_failure(Err(fault));
+        }
+    }
+
+    /// A bio has failed so through a path. If it is a durable change, the path may have carried it out as a write and a flush, and
+    /// only the queue of the path tells whether that flush has failed: then earlier writes of any path may be lost, also if another
+    /// path carries out the change after that.
+    pub(super) fn look_at_durable(&self, task: &Task, path: usize, fault: Fault) {
+        if !(task.changes() && task.is_durable()) {
+            return;
+        }
+        if fault.kind == Kind::TimedOut {
+            // The queue may have given up the flush.
+            self.state().paths.get(path).late_flush = true;
+        } else if may_have_lost(fault) && fault.kind != Kind::FlushFailed {
+            // What repeats an earlier failure is known.
+            self.look_for_failure(path);
         }
     }
 
@@ -130,8 +198,7 @@ impl Multipath {
                 }
                 Some(Err(fault)) if is_of_path(fault) => self.leave(path, fault),
                 Some(Ok(())) if path != wanted => {
-                    // The queue of the path keeps its failure in mind, of which nothing is lost now.
-                    self.devices[wanted].acknowledge_flush_failure();
+                    self.forget_undelivered(wanted);
                     return Ok(());
                 }
                 Some(status) => return status,
@@ -157,6 +224,7 @@ impl Multipath {
                 Poll::Pending => left.as_mut().poll(context).map(|()| None),
             });
             if let Some(status) = ended.await {
+                self.note_end(path, status);
                 return Some(status);
             }
             if self.state().paths.get(path).failures != failures {
@@ -177,14 +245,20 @@ impl Multipath {
     /// heard of late fails the next flush, whichever of the two came first.
     async fn await_late(self: Arc<Self>, path: usize, flush: Io) -> Status {
         let status = flush.await;
+        self.note_end(path, status);
         self.note_failure(status);
-        if let Err(fault) = status
-            && (is_of_path(fault) || was_not_delivered(fault))
-        {
-            // The queue of the path keeps that in mind. The disk has what was written, for whatever flush came after this one.
+        self.forget_undelivered(path);
+        status
+    }
+
+    /// The queue of a path keeps in mind that a flush has failed. If only the path has, nothing is lost: the disk has what was
+    /// written, for whatever flush came after that one. The queue may also know by now that the disk has failed a flush, which it
+    /// has to keep.
+    fn forget_undelivered(&self, path: usize) {
+        let failures = self.devices[path].flush_failures();
+        if !failures.is_empty() && !failures.into_iter().any(may_have_lost) {
             self.devices[path].acknowledge_flush_failure();
         }
-        status
     }
 
     /// The paths that carried writes since the last flush, or any one; of those that have failed, another one in their place.

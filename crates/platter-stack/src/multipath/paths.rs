@@ -51,6 +51,8 @@ pub(super) struct Path {
     pub(super) done: u64,
     pub(super) failures: u64,
     pub(super) dirty: bool,
+    /// Its queue has given up a flush, and may be told later that the disk has failed it.
+    pub(super) late_flush: bool,
     /// Deadlines that have passed while it had the I/O, since it has last carried out one.
     pub(super) strikes: u32,
     /// Picoseconds for each byte.
@@ -76,6 +78,7 @@ impl Paths {
             done: 0,
             failures: 0,
             dirty: false,
+            late_flush: false,
             strikes: 0,
             rate: 0,
         };

@@ -11,7 +11,7 @@ use platter_disk::device::Device;
 use platter_scsi::disk::FaultPlan;
 use std::sync::Arc;
 
-fn layer(name: &str, params: &[(&str, i64)], below: Arc<dyn Backend>) -> Arc<dyn Backend> {
+pub(crate) fn layer(name: &str, params: &[(&str, i64)], below: Arc<dyn Backend>) -> Arc<dyn Backend> {
     platter_stack::by_name(name).unwrap().make(params, vec![below]).unwrap()
 }
 
@@ -25,16 +25,16 @@ fn failing(rig: &Rig, number: usize) -> Device {
 }
 
 /// Each path has I/O, so that one that is gone is left.
-fn look_around(device: &Device) {
+pub(crate) fn look_around(device: &Device) {
     (0..4).for_each(|_| device.read_at(&mut [0; 512], 8192).unwrap());
 }
 
-fn flush_kind(device: &Device) -> Option<Kind> {
+pub(crate) fn flush_kind(device: &Device) -> Option<Kind> {
     device.flush().err().map(|error| error.fault.kind)
 }
 
 /// Flushes fail until the program has acknowledged that.
-fn stays_failed(device: &Device) {
+pub(crate) fn stays_failed(device: &Device) {
     for _ in 0..3 {
         assert_eq!(flush_kind(device), Some(Kind::FlushFailed));
     }

@@ -5,6 +5,7 @@ mod closing;
 mod doubt;
 mod failover;
 mod flushes;
+mod late_failures;
 mod proof;
 mod shrink;
 
