@@ -91,6 +91,8 @@ pub(super) struct Session<'a> {
     slots: Slots,
     /// Commands that wait for their share of the device.
     arrived: VecDeque<u16>,
+    /// The one of them that has asked for it.
+    asks: Option<u16>,
     /// Commands that wait for others.
     waiting: usize,
     /// Task management functions that are not complete: token and task tag.
@@ -147,6 +149,7 @@ impl<'a> Session<'a> {
             buffers: Buffers::new(options.client_memory_bytes),
             slots,
             arrived: VecDeque::new(),
+            asks: None,
             waiting: 0,
             functions: Vec::new(),
             next_token: 0,

@@ -138,10 +138,97 @@ impl Admission {
         self.admitted = false;
     }
 
+    /// The next request is dropped and not asked for again. A place in the device that it was given is free again.
+    #[cfg(feature = "iscsi")]
+    pub(crate) fn withdraw(&mut self, client: &Client, now: Time) {
+        self.waits = None;
+        self.waiting.set(0);
+        if let Some(mark) = self.mark.take() {
+            client.end(mark);
+        }
+        match std::mem::take(&mut self.admitted) {
+            true => self.share.complete(now),
+            false => self.share.withdraw(),
+        }
+    }
+
     /// A request that was taken has its answer.
     #[inline]
     pub(crate) fn answered(&mut self, client: &Client, mark: Mark, now: Time) {
         client.end(mark);
         self.share.complete(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::{Clients, Connected};
+    use crate::qos::DeviceLimits;
+    use platter_disk::device::Device;
+    use std::os::unix::net::UnixStream;
+
+    /// A connection whose requests the test asks for.
+    struct Line {
+        client: Connected,
+        admission: Admission,
+        clock: Clock,
+        _ends: (UnixStream, UnixStream),
+    }
+
+    /// Two connections to a device that takes one request at a time.
+    fn lines() -> [Line; 2] {
+        let served = Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap();
+        served.qos().set_device(DeviceLimits { depth: 1, ..DeviceLimits::default() }).unwrap();
+        let clients = Clients::new(2);
+        [(); 2].map(|()| {
+            let client = clients.connect("nbd", "disk", "peer", || {}).unwrap();
+            let ends = UnixStream::pair().unwrap();
+            let admission = Admission::join(&served, &client, &ends.0).unwrap();
+            Line { client, admission, clock: served.device().clock(), _ends: ends }
+        })
+    }
+
+    impl Line {
+        fn asks(&mut self) -> bool {
+            self.admission.admits(&self.client, &self.clock, 4096)
+        }
+
+        fn take(&mut self) -> Mark {
+            let mark = self.admission.counted(&self.client);
+            self.admission.taken();
+            mark
+        }
+
+        fn answer(&mut self, mark: Mark) {
+            self.admission.answered(&self.client, mark, self.clock.now());
+        }
+
+        #[cfg(feature = "iscsi")]
+        fn drop_next(&mut self) {
+            self.admission.withdraw(&self.client, self.clock.now());
+            assert!(!self.admission.waits());
+            assert_eq!(self.client.oldest(std::time::Instant::now()), None, "it is not counted");
+        }
+    }
+
+    #[cfg(feature = "iscsi")]
+    #[test]
+    fn a_request_that_is_dropped_neither_waits_nor_keeps_a_place() {
+        let [mut dropping, mut other] = lines();
+        assert!(other.asks());
+        let mark = other.take();
+        assert!(!dropping.asks());
+        other.answer(mark);
+        assert!(!other.asks(), "the first one that has waited gets the place");
+        dropping.drop_next();
+        assert!(other.asks());
+        let mark = other.take();
+        assert!(!dropping.asks());
+        dropping.drop_next();
+        other.answer(mark);
+        assert!(dropping.asks(), "nothing is in the device");
+        dropping.drop_next();
+        assert!(other.asks(), "what was admitted and dropped is not in the device");
     }
 }

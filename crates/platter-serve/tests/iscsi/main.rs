@@ -5,6 +5,7 @@
 mod commands;
 mod hostile;
 mod initiator;
+mod limited;
 mod logins;
 mod order;
 mod peers;

@@ -118,6 +118,10 @@ impl Session<'_> {
 
     /// Forgets a command without a response.
     pub(super) fn drop_slot(&mut self, index: u16) {
+        if self.asks.take_if(|asking| *asking == index).is_some() {
+            // While it counts as waiting nothing is received, and a place that it was given is not free for others.
+            self.admission.withdraw(self.client, self.channel.now());
+        }
         self.arrived.retain(|other| *other != index);
         self.close(index);
         if let Some(buffer) = self.slots.get(index).data.take() {

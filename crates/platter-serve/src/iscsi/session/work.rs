@@ -18,21 +18,31 @@ const PIECE: u64 = 256 << 10;
 impl Session<'_> {
     /// Begins the commands whose data is there, as far as the device's limits admit them.
     pub(super) fn admit(&mut self) {
-        while let Some(at) = self.arrived.iter().position(|index| self.slots.may_begin(*index)) {
+        while let Some(at) = self.next_arrived() {
             let index = self.arrived[at];
             let slot = self.slots.get(index);
             let bytes = u64::from(if slot.flags & flag::READ != 0 { slot.expected } else { slot.wanted });
             // No command moves more, whatever the initiator expects.
             let bytes = bytes.min(MAX_TRANSFER);
             if !self.admission.admits(self.client, self.channel.clock(), bytes) {
+                self.asks = Some(index);
                 return;
             }
+            self.asks = None;
             self.arrived.remove(at);
             let mark = self.admission.counted(self.client);
             self.admission.taken();
             self.slots.get(index).mark = Some(mark);
             self.begin(index);
         }
+    }
+
+    /// Where in the list the command is that begins next: the one that has asked to be admitted, or the first that may.
+    fn next_arrived(&self) -> Option<usize> {
+        self.arrived.iter().position(|index| match self.asks {
+            Some(asking) => *index == asking,
+            None => self.slots.may_begin(*index),
+        })
     }
 
     fn begin(&mut self, index: u16) {
