@@ -1,9 +1,11 @@
 //! Where a worker sleeps, and its end.
 
 use super::{Open, Worker};
+use crate::fuse::wire::Header;
 use platter_block::time::{Span, Time};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
 use std::os::fd::AsRawFd;
 
 /// How long memory is kept by a thread that has nothing to do.
@@ -20,9 +22,8 @@ impl Worker {
     /// Answers what the devices still have: they use this worker's memory, and others may wait for it. A device that does
     /// not answer holds no answer of another one back.
     pub(super) fn end(mut self) {
-        // Nothing is taken from the kernel any more.
         self.uncount();
-        self.waiting.end();
+        self.take_no_more();
         self.finish_all();
         while self.opened.iter().flatten().any(|open| open.channel.outstanding() > 0) {
             for open in self.opened.iter_mut().flatten().filter(|open| open.channel.outstanding() > 0) {
@@ -32,6 +33,17 @@ impl Worker {
                 self.wait(false);
                 self.finish_all();
             }
+        }
+    }
+
+    /// Takes nothing from the kernel any more. The request that is held is refused: it is not asked for again, and once its
+    /// time to ask has passed no sleep would last.
+    fn take_no_more(&mut self) {
+        self.waiting.end();
+        self.again_at = None;
+        let held = self.held.take().and_then(|_| Header::parse(&self.head));
+        if let Some(header) = held {
+            self.refuse(&header, Errno::IO);
         }
     }
 
@@ -73,5 +85,70 @@ impl Worker {
         }
         first.channel.wait_or_readable(&mut self.done, &self.descriptors, timeout);
         self.bell.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clients::Clients;
+    use crate::export::Options;
+    use crate::fuse::nodes::Nodes;
+    use crate::fuse::post::Post;
+    use crate::fuse::seats::Seats;
+    use crate::fuse::shared::Shared;
+    use crate::fuse::wire::{Fields, op};
+    use crate::qos::ClientLimits;
+    use crate::served::{Devices, Served};
+    use platter_disk::device::Device;
+    use std::os::unix::net::UnixDatagram;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    /// A worker, the number of an open file whose device has these limits, and a socket that stands for the kernel.
+    fn worker(limits: ClientLimits) -> (Worker, u64, UnixDatagram) {
+        let (kernel, ours) = UnixDatagram::pair().unwrap();
+        kernel.set_nonblocking(true).unwrap();
+        let devices = Arc::new(Devices::default());
+        devices.add(Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap()).unwrap();
+        let served = devices.find("disk").unwrap();
+        served.qos().set_default(limits).unwrap();
+        let nodes = Nodes::new(Arc::clone(&devices), false);
+        let seats = Seats::new(devices, Clients::new(1), Arc::new(|_| {}), "here".to_owned());
+        let handle = seats.open(&served).unwrap();
+        let shared = Shared::new(nodes, Options::default(), Arc::new(|_| {}), seats);
+        let worker = Worker::new(Post::new(ours.into()).unwrap(), Arc::new(shared), channel().0);
+        (worker, handle, kernel)
+    }
+
+    fn read(unique: u64, handle: u64) -> Vec<u8> {
+        let header = Fields::default().u32(80).u32(op::READ).u64(unique).u64(2).zeroes(16);
+        header.u64(handle).u64(0).u32(4096).zeroes(20).bytes()
+    }
+
+    /// The number of the request that is answered next, and its error.
+    fn answer(kernel: &UnixDatagram) -> (u64, i32) {
+        let mut reply = [0; 8192];
+        kernel.recv(&mut reply).unwrap();
+        let error = i32::from_ne_bytes(reply[4..8].try_into().unwrap());
+        (u64::from_ne_bytes(reply[8..16].try_into().unwrap()), error)
+    }
+
+    #[test]
+    fn a_request_that_waits_for_the_limits_is_refused_at_the_end() {
+        // After the first request the next one has to wait for more than an hour.
+        let (mut worker, handle, kernel) = worker(ClientLimits { bandwidth: 1, ..ClientLimits::default() });
+        for unique in [1, 2] {
+            kernel.send(&read(unique, handle)).unwrap();
+            assert!(worker.has_room());
+            let bytes = worker.receive().unwrap();
+            worker.take(bytes);
+        }
+        assert!(worker.held_for().is_some());
+        worker.take_no_more();
+        assert_eq!((worker.held, worker.again_at), (None, None), "no sleep ends for it");
+        worker.end();
+        let refused = -Errno::IO.raw_os_error();
+        assert_eq!([answer(&kernel), answer(&kernel)], [(2, refused), (1, 0)]);
     }
 }
