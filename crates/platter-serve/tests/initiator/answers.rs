@@ -2,6 +2,7 @@
 
 use crate::between::{Fate, Relay, Unit};
 use crate::kinds::{SIZE, Serving, TARGET, connect};
+use platter_block::bio::Bio;
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_block::fault::Kind;
 use platter_block::time::Span;
@@ -13,7 +14,7 @@ use platter_remote::iscsi::wire::{HEADER_BYTES, at, flag, opcode};
 use platter_scsi::cdb::{READ_10, WRITE_10};
 use platter_scsi::page;
 use platter_scsi::sense::{Failure, Key};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -294,6 +295,68 @@ fn a_late_answer_to_an_abort_ends_no_other_command() {
     let error = device.write_at_with(&[2; 512], 0, options).unwrap_err();
     assert_eq!(error.fault.kind, Kind::TimedOut, "{error}");
     writes_after_one_abort(&device);
+}
+
+/// A unit of the target that has room for one command.
+fn with_room_for_one(unit: &Unit<'_>) -> Vec<u8> {
+    let header = unit.header();
+    let mut bytes = unit.bytes.to_vec();
+    bytes[..HEADER_BYTES].copy_from_slice(&header.with(at::MAX_CMD_SN, header.get(at::EXP_CMD_SN)).0);
+    bytes
+}
+
+#[test]
+fn an_abort_does_not_overtake_a_command_that_the_target_has_no_room_for() {
+    let serving = Serving::new(Device::ram(SIZE).unwrap());
+    let is_late = Arc::new(AtomicBool::new(false));
+    let (late, commands) = (Arc::clone(&is_late), Mutex::new(HashMap::new()));
+    let (tell_read, told_read) = mpsc::channel();
+    let (tell_abort, told_abort) = mpsc::channel();
+    let relay = Relay::new(serving.address(), move |unit| {
+        let (header, code) = (unit.header(), unit.bytes[32]);
+        let tag = header.task_tag();
+        match (unit.to_target, header.opcode()) {
+            (true, opcode::COMMAND) => {
+                commands.lock().unwrap().insert(tag, code);
+                if code == READ_10.opcode {
+                    tell_read.send(()).unwrap();
+                }
+            }
+            (true, opcode::MANAGEMENT) => {
+                let is_known = commands.lock().unwrap().contains_key(&header.get(at::REFERENCED_TAG));
+                tell_abort.send(is_known).unwrap();
+            }
+            _ => {}
+        }
+        if unit.to_target {
+            return Fate::Pass;
+        }
+        let is_of_read = commands.lock().unwrap().get(&tag) == Some(&READ_10.opcode);
+        if is_of_read {
+            // The answer to the read says that there is room for the write, whose deadline is over.
+            wait_until(|| late.load(Ordering::SeqCst));
+        }
+        Fate::Replace(with_room_for_one(unit))
+    });
+    let url = format!("iscsi://{}/{TARGET}/0?header_digest=none", relay.address);
+    let Some(device) = connect(&url, "noop", IscsiOptions::default()) else { return };
+    let (mut channel, mut done) = (device.channel(4).unwrap(), Vec::new());
+    channel.submit(Bio::read(4096, vec![0u8; 512]).unwrap()).map_err(|_| "full").unwrap();
+    while told_read.try_recv().is_err() {
+        channel.poll(&mut done);
+        std::thread::yield_now();
+    }
+    let options = IoOptions::default().with_timeout(Some(Span::from_millis(20)));
+    let error = device.write_at_with(&[2; 512], 0, options).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::TimedOut, "{error}");
+    is_late.store(true, Ordering::SeqCst);
+    writes_after_one_abort(&device);
+    assert!(told_abort.recv_timeout(Duration::from_secs(60)).unwrap(), "the target had received the write");
+    while done.is_empty() {
+        channel.poll(&mut done);
+        std::thread::yield_now();
+    }
+    assert!(done[0].status().is_ok());
 }
 
 #[test]

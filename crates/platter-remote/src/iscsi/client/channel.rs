@@ -336,8 +336,8 @@ impl Driver for Channel {
         self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
     }
 
-    /// Asks the target to abort a command that was sent. It then answers the abort within `peer_timeout`, or the session is
-    /// given up.
+    /// Asks the target to abort a command that the session has, once it is sent. The target answers the abort within
+    /// `peer_timeout` from now, or the session is given up.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let found = self.slots.live().find(|(_, slot)| slot.tag == tag);
         let Some((index, state)) = found.map(|(index, slot)| (index, slot.state)) else { return false };

@@ -62,6 +62,8 @@ struct Inbox {
 struct Command {
     inbox: *mut Inbox,
     token: u32,
+    /// Which one it is of the commands that the library was given, from 0.
+    number: u64,
     task: *mut Task,
     status: c_int,
     /// The library has it and has not answered.
@@ -93,6 +95,10 @@ pub(super) struct Session {
     unit: c_int,
     commands: Vec<NonNull<Command>>,
     free: Vec<NonNull<Command>>,
+    /// Commands that the library was given.
+    given: u64,
+    /// The numbers of commands that are aborted once they are sent.
+    due: Vec<u64>,
     aborts: Vec<NonNull<Abort>>,
     /// Commands that were answered, and whose answers wait until everything is sent.
     held: Vec<NonNull<Command>>,
@@ -192,6 +198,8 @@ impl Session {
             unit: c_int::from(terms.lun),
             commands: Vec::new(),
             free: Vec::new(),
+            given: 0,
+            due: Vec::new(),
             aborts: Vec::new(),
             held: Vec::new(),
         };
@@ -323,7 +331,7 @@ impl Session {
         copy
     }
 
-    /// Commands and other units that were given to the library and are not with the system.
+    /// Commands and other units that were given to the library and that it has not begun to send.
     pub(super) fn unsent(&self) -> usize {
         // SAFETY: the context is alive.
         let unsent = unsafe { (self.library.unsent)(self.context.as_ptr()) };
@@ -379,6 +387,16 @@ impl Session {
     }
 
     fn service_events(&mut self, events: c_int) -> bool {
+        let mut works = self.serve(events);
+        // That may have sent commands that are to be aborted.
+        while works && self.make_aborts() {
+            works = self.serve(POLLOUT);
+        }
+        works
+    }
+
+    /// Lets the library do what the connection can do now. `false`: the connection is lost.
+    fn serve(&mut self, events: c_int) -> bool {
         // SAFETY: the context is alive, and no reference to what callbacks use exists.
         let result = unsafe { (self.library.service)(self.context.as_ptr(), events) };
         // SAFETY: as in `staged`.
@@ -422,6 +440,7 @@ impl Session {
                 let private = command.as_ptr().cast();
                 let data = std::ptr::null_mut();
                 if (library.command)(context, self.unit, task, answered, data, private) == 0 {
+                    self.given += 1;
                     return Ok(());
                 }
                 (*command.as_ptr()).is_awaited = false;
@@ -458,6 +477,7 @@ impl Session {
             let command = Command {
                 inbox: self.inbox,
                 token: 0,
+                number: 0,
                 task: std::ptr::null_mut(),
                 status: 0,
                 is_awaited: false,
@@ -470,7 +490,7 @@ impl Session {
         });
         // SAFETY: it is not with the library, and nothing else refers to it.
         let it = unsafe { &mut *command.as_ptr() };
-        (it.token, it.buffers, it.is_cancelled) = (token, buffers, false);
+        (it.token, it.number, it.buffers, it.is_cancelled) = (token, self.given, buffers, false);
         command
     }
 

@@ -2,6 +2,10 @@
 //!
 //! The answer to an abort may come after that of its command, when the token of the command, and its memory, are those of another
 //! one. So an abort names its command by the initiator task tag, as the target does: a session gives each command another tag.
+//!
+//! The library holds commands back that the target has no room for, and an abort overtakes them. The target would answer that
+//! there is no such command, and receive it afterwards. So a command is aborted only once all of it is sent: then the target has
+//! received it before the abort, and an answer that it has ended is true.
 
 #![allow(unsafe_code)]
 
@@ -28,11 +32,42 @@ unsafe extern "C" fn aborted(_: *mut Context, status: c_int, data: *mut c_void, 
 }
 
 impl Session {
-    /// Asks the target to abort a command. The answer to the command comes in any case.
-    pub(in crate::iscsi::client) fn abort(&mut self, token: u32) -> bool {
+    /// Asks the target to abort a command, once that is sent. The answer to the command comes in any case.
+    pub(in crate::iscsi::client) fn abort(&mut self, token: u32) {
         // SAFETY: commands live as long as the session, and the library is not being called.
         let found = self.find(|command| unsafe { command.as_ref().token } == token);
-        let Some(command) = found else { return false };
+        // SAFETY: as above.
+        self.due.extend(found.map(|command| unsafe { command.as_ref().number }));
+        self.make_aborts();
+    }
+
+    /// Gives the library the aborts of commands that are sent by now. Whether there were any.
+    pub(super) fn make_aborts(&mut self) -> bool {
+        if self.due.is_empty() {
+            return false;
+        }
+        let count = self.sent_commands();
+        let (sent, unsent): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.due).into_iter().partition(|number| *number < count);
+        self.due = unsent;
+        for number in &sent {
+            self.make_abort(*number);
+        }
+        !sent.is_empty()
+    }
+
+    /// How many commands, from the first one on, are certain to be with the system as a whole: they are sent in order, and each
+    /// unit that is not may be a command.
+    fn sent_commands(&self) -> u64 {
+        let begun = usize::from(self.wants_output());
+        self.given.saturating_sub((self.unsent() + begun) as u64)
+    }
+
+    /// Gives the library the abort of a command, unless that is answered.
+    fn make_abort(&mut self, number: u64) {
+        // SAFETY: as in `abort`.
+        let found = self.find(|command| unsafe { command.as_ref().number } == number);
+        let Some(command) = found else { return };
         // SAFETY: the command is awaited, so its task is alive.
         let (tag, number) = unsafe {
             let task = command.as_ref().task;
@@ -48,7 +83,6 @@ impl Session {
         if !given {
             self.drop_abort(abort);
         }
-        given
     }
 
     /// A command that is not answered.
