@@ -258,7 +258,7 @@ fn writes_after_one_abort(device: &Device) {
 }
 
 /// Waits for something that another thread does, for a minute at most.
-fn wait_until(is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !is_so() && Instant::now() < end {
         std::thread::yield_now();

@@ -37,6 +37,7 @@ type Script = dyn Fn(&Unit<'_>) -> Fate + Send + Sync;
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    ends: Arc<AtomicUsize>,
     streams: Arc<Mutex<Vec<TcpStream>>>,
     is_over: Arc<AtomicBool>,
 }
@@ -62,6 +63,8 @@ impl Relay {
         let streams: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
         let (count, over, all) = (Arc::clone(&connections), Arc::clone(&is_over), Arc::clone(&streams));
         let script: Arc<Script> = Arc::new(script);
+        let ends = Arc::new(AtomicUsize::new(0));
+        let ended = Arc::clone(&ends);
         std::thread::spawn(move || {
             for initiator in listener.incoming() {
                 if over.load(Ordering::SeqCst) {
@@ -74,12 +77,15 @@ impl Relay {
                 all.lock().unwrap().extend([&initiator, &target].map(|stream| stream.try_clone().unwrap()));
                 let back = (target.try_clone().unwrap(), initiator.try_clone().unwrap());
                 for (to_target, (from, to)) in [(true, (initiator, target)), (false, back)] {
-                    let script = Arc::clone(&script);
-                    std::thread::spawn(move || relay(from, to, (connection, to_target), &*script));
+                    let (script, ended) = (Arc::clone(&script), Arc::clone(&ended));
+                    std::thread::spawn(move || {
+                        relay(from, to, (connection, to_target), &*script);
+                        ended.fetch_add(1, Ordering::SeqCst);
+                    });
                 }
             }
         });
-        Relay { address, connections, streams, is_over }
+        Relay { address, connections, ends, streams, is_over }
     }
 
     /// Ends all connections.
@@ -99,6 +105,11 @@ impl Relay {
     /// Connections that there were.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
+    }
+
+    /// Directions of connections that have ended, at both sides.
+    pub(crate) fn ends(&self) -> usize {
+        self.ends.load(Ordering::SeqCst)
     }
 }
 

@@ -14,6 +14,7 @@ mod logins;
 mod memory;
 mod part;
 mod pieces;
+mod read_late;
 // The rig is shared with other suites, which use more of it.
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]

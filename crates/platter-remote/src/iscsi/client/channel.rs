@@ -128,7 +128,9 @@ impl Channel {
         if result >= 0 && slot.changes() {
             let copy = Vec::new;
             let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
-            self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
+            let change = Change { op, pos, len, fua, copy: &copy };
+            let has_ended = || self.session().is_none_or(Session::is_hung_up);
+            self.shared.watches.changed(self.port, &change, &self.shared.unflushed, has_ended);
         }
         if result >= 0 && slot.op == Op::Flush {
             self.shared.watches.look_at_others(self.port, &self.shared.unflushed);

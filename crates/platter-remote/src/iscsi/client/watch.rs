@@ -2,10 +2,10 @@
 //!
 //! A target that dies may lose what it had answered and not made durable, and the flush that a new process answers does not tell
 //! of it. All sessions of the dead process end. A channel without I/O does not look at its own, so each channel looks at the
-//! others before it believes a flush, and when it has a new session. The loss of a session fails one flush: it is charged once.
-//! As long as one session goes on, the target is the same process.
+//! others before it believes a flush, and when it has a new session. The loss of a session fails one flush: it is charged once,
+//! and again only for an answer that is read after that. As long as one session goes on, the target is the same process.
 
-use crate::unflushed::Unflushed;
+use crate::unflushed::{Change, Unflushed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -100,6 +100,23 @@ impl Watches {
         }
     }
 
+    /// The target has answered a change over the session of a channel. If the loss of the session is charged already, the answer
+    /// came before the end and was read after it: the loss is charged for this change too. `has_ended` tells whether the session
+    /// has ended, since one that cannot be watched is charged although it may go on.
+    pub(super) fn changed(
+        &self,
+        port: u16,
+        change: &Change<'_>,
+        unflushed: &Unflushed,
+        has_ended: impl FnOnce() -> bool,
+    ) {
+        let all = self.all();
+        unflushed.changed(change);
+        if all[usize::from(port)].as_ref().is_some_and(|watch| watch.is_charged) && has_ended() {
+            unflushed.lost();
+        }
+    }
+
     /// Before a flush of a channel is believed: charges the losses of other sessions.
     pub(super) fn look_at_others(&self, port: u16, unflushed: &Unflushed) {
         charge_others(&mut self.all(), port, unflushed);
@@ -123,7 +140,6 @@ fn others_work(all: &[Option<Watch>], port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unflushed::Change;
     use platter_block::bio::Op;
     use std::os::unix::net::UnixStream;
 
@@ -150,9 +166,15 @@ mod tests {
             peer
         }
 
-        fn write(&self) {
+        /// The answer to a write is read, over a session that goes on.
+        fn write(&self, port: u16) {
+            self.answered(port, false);
+        }
+
+        fn answered(&self, port: u16, has_ended: bool) {
             let copy = Vec::new;
-            self.unflushed.changed(&Change { op: Op::Write, pos: 0, len: 512, fua: false, copy: &copy });
+            let change = Change { op: Op::Write, pos: 0, len: 512, fua: false, copy: &copy };
+            self.watches.changed(port, &change, &self.unflushed, || has_ended);
         }
 
         fn flush(&self, port: u16) -> bool {
@@ -166,13 +188,13 @@ mod tests {
     fn a_lost_session_fails_one_flush_of_another() {
         let disk = Disk::new();
         let first = disk.open(0);
-        disk.write();
+        disk.write(0);
         drop(first);
         let _second = disk.open(1);
         assert!(!disk.flush(1));
-        disk.write();
+        disk.write(1);
         assert!(disk.flush(1), "it was charged");
-        disk.write();
+        disk.write(1);
         disk.watches.ended(0);
         let _first = disk.reopen(0, false);
         assert!(disk.flush(1), "it was charged");
@@ -182,9 +204,9 @@ mod tests {
     fn the_loss_of_a_session_is_seen_by_one_that_was_open_before() {
         let disk = Disk::new();
         let (first, _second) = (disk.open(0), disk.open(1));
-        disk.write();
+        disk.write(0);
         assert!(disk.flush(1));
-        disk.write();
+        disk.write(0);
         drop(first);
         assert!(!disk.flush(1));
     }
@@ -193,12 +215,12 @@ mod tests {
     fn a_unit_that_keeps_its_cache_is_believed_unless_a_flush_came_first() {
         let disk = Disk::new();
         let (first, _second) = (disk.open(0), disk.open(1));
-        disk.write();
+        disk.write(0);
         drop(first);
         disk.watches.ended(0);
         let first = disk.reopen(0, true);
         assert!(disk.flush(1));
-        disk.write();
+        disk.write(0);
         drop(first);
         disk.watches.ended(0);
         assert!(!disk.flush(1));
@@ -209,9 +231,9 @@ mod tests {
         let disk = Disk::new();
         let (first, second) = (disk.open(0), disk.open(1));
         drop(first);
-        disk.write();
+        disk.write(1);
         assert!(!disk.flush(1), "the first session is charged");
-        disk.write();
+        disk.write(1);
         disk.watches.closed(1, &disk.unflushed);
         drop(second);
         let _first = disk.reopen(0, false);
@@ -219,15 +241,44 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_is_read_after_the_loss_was_charged_may_be_lost_too() {
+        for reopens in [false, true] {
+            let disk = Disk::new();
+            let (first, second) = (disk.open(0), disk.open(1));
+            drop((first, second));
+            disk.watches.ended(1);
+            let _second = disk.reopen(1, false);
+            assert!(disk.flush(1), "nothing was written, and the first session is charged");
+            disk.answered(0, true);
+            disk.watches.ended(0);
+            let _first = reopens.then(|| disk.reopen(0, false));
+            assert!(!disk.flush(1), "reopens: {reopens}");
+            disk.write(1);
+            assert!(disk.flush(1), "only once");
+        }
+    }
+
+    #[test]
+    fn a_session_that_cannot_be_watched_is_charged_once_while_it_goes_on() {
+        let disk = Disk::new();
+        disk.watches.opened(0, None, &disk.unflushed);
+        let _second = disk.open(1);
+        disk.write(0);
+        assert!(disk.flush(1), "it was charged before");
+        disk.answered(0, true);
+        assert!(!disk.flush(1));
+    }
+
+    #[test]
     fn sessions_that_are_closed_are_not_lost() {
         let disk = Disk::new();
         let (first, _second) = (disk.open(0), disk.open(1));
-        disk.write();
+        disk.write(0);
         disk.watches.closed(0, &disk.unflushed);
         drop(first);
         assert!(disk.flush(1));
         let _third = disk.open(2);
-        disk.write();
+        disk.write(2);
         assert!(disk.flush(2));
     }
 }
