@@ -244,9 +244,12 @@ impl<T: LaneTasks> HostLane<T> {
     }
 
     /// Ends bios whose own I/O has come back without the lock, where that is possible.
-    fn finish_unlocked(&mut self) {
+    fn finish_unlocked(&mut self, now: Time) {
         let is_alone = !self.base.came.is_empty() && !self.door.is_holding() && !self.base.is_called();
         if is_alone && self.tasks.finish_unlocked(&mut self.base) {
+            if self.listed && !self.tasks.waits() {
+                self.resign(now);
+            }
             self.give_back();
         }
     }
@@ -279,7 +282,7 @@ impl<T: LaneTasks> HostLane<T> {
             if self.base.own_out > 0 || !self.base.own.is_idle() {
                 self.base.own.run(now);
                 self.base.own.take_done(&mut self.base.came);
-                self.finish_unlocked();
+                self.finish_unlocked(now);
             }
             // What has come back is counted until the turn has seen it.
             let before = self.base.own_out - self.base.came.len() as u32;
@@ -470,6 +473,9 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         if let Ok(mut engine) = host.engine() {
             engine.enter();
             self.tasks.cancel(now, self.base.number, token, &mut engine);
+            if !self.tasks.waits() {
+                self.unlist(&mut engine);
+            }
             host.leave(now, &mut engine);
         }
         host.deliver(now);

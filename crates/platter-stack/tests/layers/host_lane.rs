@@ -3,8 +3,10 @@
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags};
 use platter_block::deferred::{self, Deferred};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
+use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_stack::barrier_gate::BarrierGate;
@@ -25,6 +27,8 @@ struct Steps {
     /// Lanes that were removed.
     left: Vec<u32>,
     panics: bool,
+    /// A device has an I/O of the layer.
+    is_out: bool,
 }
 
 impl Turns for Steps {
@@ -41,15 +45,19 @@ impl Turns for Steps {
     }
     fn outlook(&self, _now: Time) -> Outlook {
         assert!(!self.panics, "the outlook panics");
-        Outlook::default()
+        Outlook { is_out: self.is_out, ..Outlook::default() }
     }
     fn is_out(&self) -> bool {
-        false
+        self.is_out
     }
     fn enter(&mut self) {
         self.turns += 1;
     }
-    fn leave(&mut self, _now: Time) {}
+    fn leave(&mut self, _now: Time) {
+        if self.is_out {
+            self.lanes.appoint();
+        }
+    }
     fn run(&mut self, _now: Time) {}
     fn has_progress(&self) -> bool {
         false
@@ -154,6 +162,7 @@ impl LaneTasks for Bios {
     }
     fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {
         assert!(!self.panics, "a cancel panics");
+        self.over.append(&mut self.bios);
     }
     fn end(&mut self, base: &mut LaneBase<Shared>) {
         assert_eq!(base.own_out, 0, "it would wait for ever");
@@ -165,8 +174,12 @@ impl LaneTasks for Bios {
 }
 
 fn host(device: &Arc<dyn Backend>) -> Arc<Shared> {
-    let own = device.open_lane(LaneUse::Shared).unwrap();
-    let steps = Steps { lanes: Lanes::default(), own, turns: 0, left: Vec::new(), panics: false };
+    host_over(device.open_lane(LaneUse::Shared).unwrap())
+}
+
+fn host_over(own: Box<dyn Lane>) -> Arc<Shared> {
+    let (lanes, left) = (Lanes::default(), Vec::new());
+    let steps = Steps { lanes, own, turns: 0, left, panics: false, is_out: false };
     Arc::new(Shared { engine: Mutex::new(steps), board: Board::default(), port: None })
 }
 
@@ -383,4 +396,162 @@ fn a_lane_does_not_wait_for_what_a_panic_kept_it_from_submitting() {
         }
         drop(faulty);
     }
+}
+
+/// Counts how often it is rung.
+#[derive(Default)]
+struct Rings(AtomicUsize);
+
+impl Bell for Rings {
+    fn ring(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A lane below whose sleeps return at once; if it answers, its bios have completed then.
+#[derive(Default)]
+struct Quiet {
+    held: Vec<Bio>,
+    done: Vec<Bio>,
+    answers: bool,
+    bell: Arc<Rings>,
+}
+
+impl Lane for Quiet {
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        self.held.push(bio);
+    }
+
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.append(&mut self.done);
+    }
+
+    fn has_done(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    fn sleep(&mut self, _now: Time, _timeout: Option<Span>, _others: &[i32]) {
+        if self.answers {
+            self.done.append(&mut self.held);
+        }
+    }
+
+    fn bell(&self) -> Option<Arc<dyn Bell>> {
+        let bell: Arc<Rings> = Arc::clone(&self.bell);
+        Some(bell)
+    }
+
+    fn wait_handles(&self, _out: &mut Vec<i32>) -> bool {
+        true
+    }
+}
+
+/// Bios that go to the lane's own lane, and end without the lock when they come back.
+#[derive(Default)]
+struct Reads {
+    fresh: Vec<Bio>,
+    out: usize,
+    over: Vec<Bio>,
+}
+
+impl Reads {
+    fn take_back(&mut self, base: &mut LaneBase<Shared>) -> bool {
+        let came = base.came.len();
+        base.own_out -= came as u32;
+        self.out -= came;
+        self.over.append(&mut base.came);
+        came > 0
+    }
+}
+
+impl LaneTasks for Reads {
+    type Host = Shared;
+
+    fn start(&mut self, _base: &LaneBase<Shared>, bio: Bio) -> Option<Bio> {
+        self.fresh.push(bio);
+        None
+    }
+    fn count(&self) -> usize {
+        self.fresh.len() + self.out + self.over.len()
+    }
+    fn waits(&self) -> bool {
+        self.out > 0
+    }
+    fn is_due(&self, _now: Time) -> bool {
+        !self.fresh.is_empty()
+    }
+    fn next_wakeup(&self) -> Option<Time> {
+        None
+    }
+    fn turn(&mut self, _now: Time, base: &mut LaneBase<Shared>, _engine: &mut Steps) -> bool {
+        self.take_back(base);
+        base.has_seen();
+        self.out += self.fresh.len();
+        base.own_out += self.fresh.len() as u32;
+        base.to_own.append(&mut self.fresh);
+        false
+    }
+    fn finish_unlocked(&mut self, base: &mut LaneBase<Shared>) -> bool {
+        self.take_back(base)
+    }
+    fn take_over(&mut self, _own_out: u32, give_back: impl FnMut(Bio)) {
+        self.over.drain(..).for_each(give_back);
+    }
+    fn fail(&mut self, _base: &LaneBase<Shared>, _fault: Fault) {}
+    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {}
+    fn end(&mut self, base: &mut LaneBase<Shared>) {
+        if let Ok(mut engine) = base.host.engine() {
+            engine.lanes.leave(base.number);
+        }
+    }
+}
+
+fn quiet<T>(host: &Arc<Shared>, answers: bool, tasks: T) -> (HostLane<T>, Arc<Rings>)
+where
+    T: LaneTasks<Host = Shared>,
+{
+    let bell = Arc::<Rings>::default();
+    let own = Quiet { answers, bell: Arc::clone(&bell), ..Quiet::default() };
+    let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
+    let gate = Arc::new(BarrierGate::default());
+    let lane = HostLane::new(host, Box::new(own), (geometry, &gate), LaneUse::Synchronous, tasks);
+    (lane.unwrap(), bell)
+}
+
+/// Three lanes sleep, of which the first listens. `end` ends the bio of the last one, which is not used after that. The lane that
+/// listens from the end of the first one on must be the second: no thread would hear the bell of the last one.
+fn leaves_the_sleepers<T>(tasks: T, end: impl FnOnce(&mut HostLane<T>))
+where
+    T: LaneTasks<Host = Shared>,
+{
+    let host = host_over(Box::new(Quiet::default()));
+    host.engine().unwrap().is_out = true;
+    let (mut first, _) = quiet(&host, true, Reads::default());
+    let (mut second, asleep) = quiet(&host, false, Reads::default());
+    let (mut last, idle) = quiet(&host, true, tasks);
+    let lanes: [&mut dyn Lane; 3] = [&mut first, &mut second, &mut last];
+    for lane in lanes {
+        lane.submit(Time(0), read(0));
+        lane.sleep(Time(0), None, &[]);
+    }
+    let mut done = Vec::new();
+    end(&mut last);
+    last.take_done(&mut done);
+    assert!(done.len() == 1 && last.is_idle());
+    let rings = || [&asleep, &idle].map(|bell| bell.0.swap(0, Ordering::SeqCst));
+    rings();
+    first.run(Time(0));
+    assert!(first.has_done());
+    assert_eq!(rings(), [1, 0], "the one that still sleeps listens now");
+    assert_eq!(second.next_wakeup(), Some(Time(0)));
+}
+
+#[test]
+fn a_lane_that_has_ended_its_bio_without_the_lock_is_not_made_to_listen() {
+    leaves_the_sleepers(Reads::default(), |lane| lane.run(Time(0)));
+}
+
+#[test]
+fn a_lane_whose_bio_was_cancelled_is_not_made_to_listen() {
+    leaves_the_sleepers(Bios { waits: true, ..Bios::default() }, |lane| lane.cancel(Time(0), 0));
 }
