@@ -328,6 +328,8 @@ impl<L: Layer> Engine<L> {
                 continue;
             }
             let parts: Vec<(usize, u64)> = self.below.core().parts_of(slot).collect();
+            // What a device fails by that comes back when its lane is run, and nothing else may cause the next turn.
+            self.is_behind |= !parts.is_empty();
             parts.into_iter().for_each(|(device, token)| self.devices[device].lane.cancel(now, token));
         }
     }

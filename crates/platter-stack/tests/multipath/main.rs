@@ -1,6 +1,7 @@
 //! One disk through several paths, which fail and come back.
 
 mod access;
+mod cancelling;
 mod closing;
 mod doubt;
 mod failover;
