@@ -123,13 +123,6 @@ impl Flushes {
     pub(crate) fn acknowledge(&self) {
         lock(&self.state).failed = false;
     }
-
-    /// Whether a flush has failed, and that was not acknowledged.
-    #[cfg(test)]
-    #[allow(dead_code, reason = "for the tests of the model checker")]
-    pub(crate) fn has_failed(&self) -> bool {
-        lock(&self.state).failed
-    }
 }
 
 impl State {

@@ -163,34 +163,3 @@ fn nothing_succeeds_after_a_failure() {
         }
     });
 }
-
-/// A flush of a thread fails while another thread acknowledges a failure. The record of the shared queue, which has a lock,
-/// and that of the threads agree whenever the lock is free.
-#[test]
-fn the_records_of_a_failure_agree() {
-    check(|| {
-        let shared = Rc::new((Flushes::new(), Mutex::new(false)));
-        let (one, other) = (Rc::clone(&shared), Rc::clone(&shared));
-        let flush = thread::spawn(move || {
-            let (flushes, queue) = &*one;
-            assert_eq!(flushes.begin(), Turn::Flush);
-            let mut failed = lock(queue);
-            *failed = true;
-            flushes.end(Ended::Failed);
-        });
-        let acknowledge = thread::spawn(move || {
-            let (flushes, queue) = &*other;
-            let mut failed = lock(queue);
-            *failed = false;
-            flushes.acknowledge();
-        });
-        let agree = || {
-            let failed = lock(&shared.1);
-            assert_eq!(*failed, shared.0.has_failed());
-        };
-        agree();
-        flush.join().unwrap();
-        acknowledge.join().unwrap();
-        agree();
-    });
-}
