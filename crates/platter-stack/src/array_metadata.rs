@@ -11,8 +11,10 @@
 //! prepared everywhere, so a power cut between any two writes, or during one, leaves either the old state or
 //! the new one.
 //!
-//! The sequence number grows by one with each phase, also each time the array is opened for writing. A member
-//! that missed a change (for example an old copy) is therefore behind by two or more, and is refused.
+//! The sequence number grows by one with each phase, also each time the array is opened for writing. A change
+//! that was interrupted is brought to the members that it has not reached before the next one begins, so members
+//! differ by one at most, however many changes in a row are interrupted. A member that missed a change (for
+//! example an old copy) is behind by two or more, and is refused.
 
 mod assembly;
 pub mod md;

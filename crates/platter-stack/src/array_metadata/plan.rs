@@ -94,21 +94,32 @@ fn write(device: usize, slot: usize, record: &Record) -> Step {
     Step::Write { device, offset: SLOTS[slot], bytes: record.encode() }
 }
 
-/// Replaces the contents of all slots by `records`, which are prepared: first prepared on all members, then
-/// committed on all members with the next sequence number.
-fn two_phases(records: &[Record], slots: &[Slots]) -> Vec<Step> {
-    let mut steps = Vec::with_capacity(records.len() * 4);
-    let flushes = (0..records.len()).map(|device| Step::Flush { device });
-    for (device, (record, held)) in records.iter().zip(slots).enumerate() {
-        steps.push(write(device, held.older(), record));
+/// The members of an array during a change, and the steps of the change. None overwrites the last record of a member.
+struct Change {
+    /// The last record of each member, and the slot that the next one goes to.
+    members: Vec<(Record, usize)>,
+    steps: Vec<Step>,
+}
+
+impl Change {
+    /// Members that have these records.
+    fn new(records: &[Record], slots: &[Slots]) -> Change {
+        let members = records.iter().zip(slots).map(|(record, held)| (record.clone(), held.beside(record)));
+        Change { members: members.collect(), steps: Vec::new() }
     }
-    steps.extend(flushes.clone());
-    for (device, (record, held)) in records.iter().zip(slots).enumerate() {
-        let committed = Record { phase: Phase::Committed, sequence: record.sequence + 1, ..record.clone() };
-        steps.push(write(device, 1 - held.older(), &committed));
+
+    /// Writes a record with this sequence number and phase on each member whose last one is older, and then makes the
+    /// records of all members durable.
+    fn bring_to(&mut self, sequence: u64, phase: Phase) {
+        for (device, (record, slot)) in self.members.iter_mut().enumerate() {
+            if record.sequence < sequence {
+                (record.sequence, record.phase) = (sequence, phase);
+                self.steps.push(write(device, *slot, record));
+                *slot = 1 - *slot;
+            }
+        }
+        self.steps.extend((0..self.members.len()).map(|device| Step::Flush { device }));
     }
-    steps.extend(flushes);
-    steps
 }
 
 /// Creates an array on devices with the slots `slots`.
@@ -116,28 +127,42 @@ fn two_phases(records: &[Record], slots: &[Slots]) -> Vec<Step> {
 /// # Errors
 /// See [`NewArray::records`].
 pub fn create_plan(array: &NewArray, slots: &[Slots]) -> Result<Vec<Step>, String> {
-    Ok(two_phases(&array.records()?, slots))
+    let records = array.records()?.into_iter();
+    // None of them is on its member yet.
+    let unwritten: Vec<Record> = records.map(|record| Record { sequence: 0, ..record }).collect();
+    let mut change = Change::new(&unwritten, slots);
+    change.bring_to(1, Phase::Prepared);
+    change.bring_to(2, Phase::Committed);
+    Ok(change.steps)
 }
 
 /// Commits the next sequence number to an assembled array, which marks every member as present from now on.
 /// `records` are the newest records of the members, in the order of `slots`.
 ///
+/// A change that was interrupted is first brought to the members that it has not reached. Otherwise this one, if it
+/// is interrupted too, could leave them behind by two, and they would be taken for old copies. The change after that
+/// has two phases of its own also if the interrupted one was only prepared: a copy of a member from before this
+/// opening must be behind by two when it is over.
+///
 /// # Errors
 /// No sequence number is left, which happens only with records that Platter has not written: later records
 /// would be refused as damaged.
 pub fn commit_plan(records: &[Record], slots: &[Slots]) -> Result<Vec<Step>, String> {
-    let newest = records.iter().map(|record| record.sequence).max().unwrap_or(0);
-    if newest > MAX_SEQUENCE - 2 {
+    let Some(newest) = records.iter().max_by_key(|record| record.sequence) else { return Ok(Vec::new()) };
+    let sequence = newest.sequence;
+    if sequence > MAX_SEQUENCE - 2 {
         return Err(format!(
-            "the sequence number of its records is {newest}, and a change needs two more up to {MAX_SEQUENCE}; \
+            "the sequence number of its records is {sequence}, and a change needs two more up to {MAX_SEQUENCE}; \
              open the array to read only"
         ));
     }
-    let prepared: Vec<Record> = records
-        .iter()
-        .map(|record| Record { phase: Phase::Prepared, sequence: newest + 1, ..record.clone() })
-        .collect();
-    Ok(two_phases(&prepared, slots))
+    let mut change = Change::new(records, slots);
+    // It makes all records durable also if none is missing: those that a process has left which was killed may be in
+    // volatile caches alone.
+    change.bring_to(sequence, newest.phase);
+    change.bring_to(sequence + 1, Phase::Prepared);
+    change.bring_to(sequence + 2, Phase::Committed);
+    Ok(change.steps)
 }
 
 /// Removes the records of devices. The array is given up with the first durable write: what a power cut

@@ -320,6 +320,13 @@ impl Slots {
         }
     }
 
+    /// The index of the slot to overwrite while `record` must stay: the other one, or the [older](Slots::older) if
+    /// neither holds it. The other one may hold a record of another array, with any sequence number.
+    pub(super) fn beside(&self, record: &Record) -> usize {
+        let holds = |slot: &Result<Record, Damage>| slot.as_ref() == Ok(record);
+        self.0.iter().position(holds).map_or_else(|| self.older(), |slot| 1 - slot)
+    }
+
     /// What is wrong with a damaged record.
     pub fn damage(&self) -> Option<&str> {
         self.0.iter().find_map(|slot| match slot {
