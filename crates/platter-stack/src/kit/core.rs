@@ -171,9 +171,13 @@ impl Core {
     /// Passes the bio of a task on to `pos` of a device.
     pub(super) fn pass(&mut self, slot: u32, device: usize, pos: u64) -> Result<IoKey, Fault> {
         let task = &mut self.tasks[slot as usize];
-        let Hold::Bio(mut bio) = std::mem::replace(&mut task.hold, Hold::Passed) else {
-            task.hold = Hold::None;
-            return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+        let mut bio = match std::mem::replace(&mut task.hold, Hold::Passed) {
+            Hold::Bio(bio) => bio,
+            // It was given up, has parts, or is below: it stays where it is, or it would never complete.
+            hold => {
+                task.hold = hold;
+                return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+            }
         };
         let durable =
             task.flags.contains(Flags::HARD_BARRIER) && bio.op().changes() && bio.op() != Op::Command;

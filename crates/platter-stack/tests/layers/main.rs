@@ -13,3 +13,4 @@ mod snapshot_merge;
 mod status;
 mod table;
 mod tables;
+mod task;
