@@ -164,7 +164,10 @@ impl<L: Layer> Managed for Stateful<L> {
     }
 
     fn set_param(&self, name: &str, value: i64) -> Result<(), ParamError> {
-        self.frame.layer.set_param(self.port, name, value)
+        self.frame.layer.set_param(self.port, name, value)?;
+        // Background work may have been resumed, and no lane may be run.
+        self.frame.announce();
+        Ok(())
     }
 }
 

@@ -70,6 +70,14 @@ impl<L: Layer> Frame<L> {
         }
     }
 
+    /// Rings for threads that run tasks which code outside of tasks has woken, by [`Event::happen`](super::Event::happen)
+    /// or [`Pace::pause`](super::Pace::pause). Not to be called by a task.
+    pub fn announce(&self) {
+        if let Ok(mut engine) = self.engine() {
+            self.publish(self.now(), &mut engine);
+        }
+    }
+
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors

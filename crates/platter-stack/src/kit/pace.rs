@@ -101,15 +101,22 @@ impl Pace {
 
     /// Waits until the next `bytes` may be done: until the work is not paused, and the rate allows it.
     pub async fn next(&self, bytes: u64) {
-        while self.paused.load(Ordering::Relaxed) {
-            self.resumed.wait().await;
-        }
+        self.while_paused().await;
         let from = self.below.now();
         while let Some(next) = self.wait_until(from, bytes) {
             self.below.sleep_until(next).await;
-            while self.paused.load(Ordering::Relaxed) {
-                self.resumed.wait().await;
+            self.while_paused().await;
+        }
+    }
+
+    async fn while_paused(&self) {
+        loop {
+            // From before the check: another thread may resume the work in between.
+            let resumed = self.resumed.wait();
+            if !self.paused.load(Ordering::Relaxed) {
+                return;
             }
+            resumed.await;
         }
     }
 
@@ -192,7 +199,8 @@ impl Pace {
         lock(&self.state).1 = Some(result);
     }
 
-    /// Pauses or resumes the work: a piece that was begun is finished.
+    /// Pauses or resumes the work: a piece that was begun is finished. To be followed by
+    /// [`Frame::announce`](super::Frame::announce), which has the work run also if the device has no I/O; a parameter is.
     pub fn pause(&self, pause: bool) {
         self.paused.store(pause, Ordering::Relaxed);
         if !pause {

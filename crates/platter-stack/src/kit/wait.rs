@@ -156,7 +156,8 @@ impl Event {
         })
     }
 
-    /// It happens: all tasks that wait continue.
+    /// It happens: all tasks that wait continue. Code that is no task calls [`Frame::announce`](super::Frame::announce)
+    /// afterwards: otherwise they continue when a lane is run for another reason.
     pub fn happen(&self) {
         let mut state = lock(&self.state);
         state.0 += 1;

@@ -15,7 +15,7 @@ use crate::{LayerError, LayerType};
 use platter_block::backend::{Backend, Identity};
 use platter_block::fault::{self, Fault, Kind};
 use platter_block::params::{Param, ParamError, Unit};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 const CHUNK: Param = Param::number(
     "chunk",
@@ -113,6 +113,8 @@ pub struct Snapshot {
     /// The snapshot. What is written to it goes to the store.
     pub view: Arc<dyn Backend>,
     merge: Arc<Pace>,
+    /// Only the devices keep it.
+    frame: Weak<Frame<Cow>>,
 }
 
 impl Snapshot {
@@ -152,6 +154,9 @@ impl Snapshot {
     /// Pauses or resumes the merge.
     pub fn pause(&self, pause: bool) {
         self.merge.pause(pause);
+        if let Some(frame) = self.frame.upgrade() {
+            frame.announce();
+        }
     }
 }
 
@@ -240,7 +245,8 @@ fn open(
     };
     let view_device = device(STORE, cached);
     let origin = if view == View::Merge { Arc::clone(&view_device) } else { device(ORIGIN, frozen) };
-    Ok(Snapshot { origin, view: view_device, merge: Arc::clone(&cow.merge) })
+    let frame = Arc::downgrade(&frame);
+    Ok(Snapshot { origin, view: view_device, merge: Arc::clone(&cow.merge), frame })
 }
 
 /// Checks the size of logical blocks, and which of the devices are read-only, which is returned.

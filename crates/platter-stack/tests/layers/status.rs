@@ -7,9 +7,14 @@ use platter_block::status::{Item, LayerStatus, Value};
 use platter_disk::device::Device;
 use platter_stack::snapshot::{Settings, Snapshot};
 use std::collections::BTreeSet;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 const SIZE: u64 = 1 << 20;
+
+/// Work that takes longer is considered hung.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn ram(size: u64) -> Arc<dyn Backend> {
     Arc::clone(Device::ram(size).unwrap().backend())
@@ -219,14 +224,19 @@ fn watchers_learn_that_a_snapshot_is_invalid() {
     );
 }
 
-#[test]
-fn a_merge_is_paused_and_paced_while_it_runs() {
-    let (origin, store) = (ram(SIZE), ram(2 * SIZE));
-    let view = Device::new(make("snapshot", vec![Arc::clone(&origin), Arc::clone(&store)]));
+/// An origin, and a store that has all of its chunks.
+fn origin_and_store() -> [Arc<dyn Backend>; 2] {
+    let both = [ram(SIZE), ram(2 * SIZE)];
+    let view = Device::new(make("snapshot", both.to_vec()));
     view.write_at(&vec![6; SIZE as usize], 0).unwrap();
     view.close().unwrap();
+    both
+}
+
+#[test]
+fn a_merge_is_paused_and_paced_while_it_runs() {
     let row = platter_cache::by_name("snapshot-merge").unwrap();
-    let backend = row.make(&[("pause", 1), ("rate", 1)], vec![origin, store]).unwrap();
+    let backend = row.make(&[("pause", 1), ("rate", 1)], origin_and_store().to_vec()).unwrap();
     let notes = Notes::on(&backend);
     let device = Device::new(backend);
     let layer = || device.layers().swap_remove(0);
@@ -242,4 +252,40 @@ fn a_merge_is_paused_and_paced_while_it_runs() {
     assert_eq!(layer().text("snapshot"), Some("merged"));
     device.flush().unwrap();
     assert_eq!(notes.items(), [("merge state", "done".to_string())]);
+}
+
+/// Tells a test of each item that has changed.
+struct Told(Sender<Item>);
+
+impl Watcher for Told {
+    fn event(&self, event: &DeviceEvent) {
+        if let DeviceEvent::Status(item) = event {
+            // The test may have failed.
+            let _ = self.0.send(item.clone());
+        }
+    }
+}
+
+/// No lane of the device is run meanwhile but by the service thread, which is rung.
+#[test]
+fn a_merge_that_is_resumed_goes_on_without_io() {
+    let ways: [fn(&Snapshot, &Device); 2] =
+        [|merge, _| merge.pause(false), |_, device| device.set_layer_param(None, "pause", 0).unwrap()];
+    for resume in ways {
+        let [origin, store] = origin_and_store();
+        let merge = Snapshot::merge(origin, store, false, 0).unwrap();
+        merge.pause(true);
+        let (tell, told) = channel();
+        let watcher = Arc::new(Told(tell));
+        let weak = Arc::downgrade(&watcher);
+        merge.view.watch(weak as Weak<dyn Watcher>);
+        let device = Device::new(Arc::clone(&merge.view));
+        // When this returns, the merge has begun and waits.
+        device.read_at(&mut [0; 512], 0).unwrap();
+        let state = || device.layers()[0].text("merge state").map(str::to_owned);
+        assert_eq!((merge.progress().done, state().as_deref()), (0, Some("paused")));
+        resume(&merge, &device);
+        told.recv_timeout(PATIENCE).expect("the merge ends without I/O");
+        assert_eq!((merge.progress().done, state().as_deref()), (SIZE, Some("done")));
+    }
 }
