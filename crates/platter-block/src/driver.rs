@@ -205,10 +205,19 @@ pub trait Driver: Send {
     }
 
     /// Asks the device to cancel a request. Best effort: the request completes as usual, with `ECANCELED` if the
-    /// device cancelled it. Returns whether the driver can pass on such requests at all.
+    /// device cancelled it. Returns whether the driver can pass on such requests at all. A caller still waits for the
+    /// completion, which may also be that of other bios of the request.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let _ = (now, tag);
         false
+    }
+
+    /// A request has been given up: all its bios have timed out, and nothing waits for its completion. What it may still
+    /// change is [in doubt](crate::queue::Watch::in_doubt) until the driver reports it. So a driver that no longer knows
+    /// what the device does with it does not report it, however long that lasts; a request that was not given up has to
+    /// complete at some time. By default the device is asked to [cancel](Driver::cancel) it.
+    fn given_up(&mut self, now: Time, tag: u32) {
+        self.cancel(now, tag);
     }
 
     /// Whether the driver has met an error that it cannot recover from. It then completes every request with an
@@ -261,6 +270,9 @@ impl<D: Driver + ?Sized> Driver for alloc::boxed::Box<D> {
     }
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         (**self).cancel(now, tag)
+    }
+    fn given_up(&mut self, now: Time, tag: u32) {
+        (**self).given_up(now, tag);
     }
     fn is_dead(&self) -> bool {
         (**self).is_dead()

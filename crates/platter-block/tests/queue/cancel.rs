@@ -192,6 +192,26 @@ fn what_timed_out_is_cancelled_at_the_device() {
     }
 }
 
+/// A driver must complete what is still waited for, so it is told what is not.
+#[test]
+fn what_is_cancelled_is_given_up_only_at_its_deadline() {
+    for elevator in elevators() {
+        let mut rig = rig(elevator, THROUGH);
+        let token = rig.submit(Io::write(0, 512).with(Flags::SYNC));
+        rig.run();
+        let tag = rig.disk().held[0].tag;
+        cancel(&mut rig, token);
+        assert!(rig.disk().cancelled == [tag] && rig.disk().given_up.is_empty(), "{elevator}");
+        rig.now += LATE;
+        rig.run();
+        assert_eq!(rig.disk().given_up, [tag], "{elevator}");
+        rig.disk().finish_with(0, -125);
+        rig.run();
+        rig.model[..512].copy_from_slice(&rig.lane.driver().data[..512]);
+        rig.check_idle();
+    }
+}
+
 /// The submitter does not wait any longer and runs nothing: another thread may run the queue next, with an earlier time.
 #[test]
 fn what_is_late_is_in_doubt_as_soon_as_it_is_cancelled() {

@@ -176,6 +176,7 @@ fn a_range_in_doubt_holds_what_overlaps_it() {
     rig.run();
     rig.pass();
     assert_eq!((rig.failure(lost), rig.has_memory(lost)), (Some(Kind::TimedOut), true));
+    assert_eq!(rig.disk().given_up.len(), 1, "the driver is told");
     let late = rig.submit_until(Io::write(6144, 512), at(5));
     // Neighbours of which one overlaps; the others start, each by itself.
     let pieces = [3584, 4096, 8192].map(|pos| rig.submit(Io::write(pos, 512)));

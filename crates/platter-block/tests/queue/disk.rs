@@ -83,6 +83,8 @@ pub(crate) struct FakeDisk {
     pub(crate) no_zeroes: bool,
     /// Tags of requests that it was asked to cancel.
     pub(crate) cancelled: Vec<u32>,
+    /// Tags of requests for which nothing waits any more.
+    pub(crate) given_up: Vec<u32>,
     /// Ranges that given-up requests may still change: tag, first byte, byte past the last.
     pub(crate) in_doubt: Vec<(u32, u64, u64)>,
     pub(crate) held: Vec<Held>,
@@ -113,6 +115,7 @@ impl FakeDisk {
             transient: 0,
             no_zeroes: false,
             cancelled: Vec::new(),
+            given_up: Vec::new(),
             in_doubt: Vec::new(),
             held: Vec::new(),
             log: Vec::new(),
@@ -280,6 +283,11 @@ impl Driver for FakeDisk {
         );
         self.cancelled.push(tag);
         true
+    }
+
+    fn given_up(&mut self, now: Time, tag: u32) {
+        self.given_up.push(tag);
+        self.cancel(now, tag);
     }
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {

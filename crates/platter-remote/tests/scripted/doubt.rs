@@ -7,6 +7,11 @@ use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
 use platter_remote::nbd::client::NbdOptions;
 use platter_remote::nbd::wire::command;
+use std::pin::Pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
 
 /// The client leaves a connection that sends garbage, but the server keeps it open: it may still carry out a write.
 fn leave(server: &Server, options: NbdOptions) -> (Device, Connection, std::thread::JoinHandle<Kind>) {
@@ -51,6 +56,46 @@ fn a_write_without_a_timeout_ends_the_disk() {
     connection.write(&[0x5a; 16]).unwrap();
     let error = writer.join().unwrap();
     assert!(error.to_string().contains("may still change the disk"), "{error}");
+    assert_eq!(device.read_at(&mut [0; 512], 0).unwrap_err().fault.kind, Kind::Gone, "for good");
+    drop(connection);
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Awaits a future on a thread of its own; panics if it does not end.
+fn outcome<F: Future<Output: Send + 'static> + Send + Unpin + 'static>(mut future: F) -> F::Output {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+                Poll::Ready(outcome) => return tell.send(outcome),
+                Poll::Pending => std::thread::park(),
+            }
+        }
+    });
+    told.recv_timeout(Duration::from_secs(60)).expect("it ends")
+}
+
+/// The program waits for a write that it has cancelled, and the server cannot be asked to end it.
+#[test]
+fn a_cancelled_write_without_a_timeout_ends_the_disk_too() {
+    let server = Server::new();
+    let options = options().with_peer_timeout(Span::from_millis(50)).with_reconnect(Span::from_millis(100));
+    let (device, mut connection) = opened(&server, EXPORT, options, None);
+    let mut write = device.write(4096, vec![1u8; 4096]);
+    assert!(Pin::new(&mut write).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    connection.expect(command::WRITE);
+    write.cancel();
+    connection.write(&[0x5a; 16]).unwrap();
+    let error = outcome(write).0.unwrap_err();
+    assert!(error.fault.is_of_transport(), "{error}");
     assert_eq!(device.read_at(&mut [0; 512], 0).unwrap_err().fault.kind, Kind::Gone, "for good");
     drop(connection);
 }

@@ -7,6 +7,7 @@ mod answers;
 mod between;
 #[path = "../../../platter-disk/tests/device/callers.rs"]
 mod callers;
+mod cancelled;
 mod kinds;
 mod life;
 mod logins;

@@ -94,7 +94,7 @@ impl<D: Driver> DirectLane<D> {
     #[cold]
     fn ask_to_cancel(&mut self, now: Time) {
         while let Some(tag) = self.queue.next_given_up() {
-            self.driver.cancel(now, tag);
+            self.driver.given_up(now, tag);
         }
     }
 

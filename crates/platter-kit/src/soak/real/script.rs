@@ -377,6 +377,14 @@ impl Driver for Scripted {
         }
     }
 
+    fn given_up(&mut self, now: Time, tag: u32) {
+        if self.held.contains_key(&tag) {
+            self.cancel(now, tag);
+        } else {
+            self.inner.given_up(now, tag);
+        }
+    }
+
     fn is_dead(&self) -> bool {
         self.inner.is_dead()
     }

@@ -55,8 +55,8 @@ pub(super) struct Channel {
     sent: usize,
     /// Changes in doubt.
     doubts: usize,
-    /// Requests that the queue has given up, and that the session has.
-    given_up: usize,
+    /// Requests that were cancelled, and that the session has.
+    cancelled: usize,
     /// Most commands that the target takes at once, as far as is known.
     window: usize,
     /// The logical unit was reset; whether it lost its cache.
@@ -90,7 +90,7 @@ impl Channel {
             outbox: VecDeque::new(),
             sent: 0,
             doubts: 0,
-            given_up: 0,
+            cancelled: 0,
             reset: None,
             answers: Vec::new(),
             ready: Vec::new(),
@@ -119,7 +119,7 @@ impl Channel {
         match slot.state {
             State::Sent => {
                 self.sent -= 1;
-                self.given_up -= usize::from(slot.given_up.is_some());
+                self.cancelled -= usize::from(slot.cancelled.is_some());
             }
             State::InDoubt(_) => self.doubts -= 1,
             _ => {}
@@ -341,9 +341,8 @@ impl Driver for Channel {
     /// Asks the target to abort a command that the session has, once it is sent. The target answers the abort within
     /// `peer_timeout` from now, or the session is given up.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
-        let found = self.slots.live().find(|(_, slot)| slot.tag == tag);
-        let Some((index, state)) = found.map(|(index, slot)| (index, slot.state)) else { return false };
-        match state {
+        let Some(index) = self.slots.with_tag(tag) else { return false };
+        match self.slots.at(index).state {
             State::Staged => {
                 self.outbox.retain(|&other| other != index);
                 self.finish(index, CANCELLED);
@@ -352,9 +351,9 @@ impl Driver for Channel {
             }
             State::Sent => {
                 let slot = self.slots.at_mut(index);
-                if slot.given_up.is_none() {
-                    slot.given_up = Some(now + self.shared.options.peer_timeout);
-                    self.given_up += 1;
+                if slot.cancelled.is_none() {
+                    slot.cancelled = Some(now + self.shared.options.peer_timeout);
+                    self.cancelled += 1;
                     self.shared.counts.aborts.fetch_add(1, Ordering::Relaxed);
                     if let Link::Up(session) = &mut self.link {
                         session.abort(index);
@@ -364,9 +363,17 @@ impl Driver for Channel {
                 true
             }
             _ => {
-                self.slots.at_mut(index).given_up.get_or_insert(Time(u64::MAX));
+                self.slots.at_mut(index).cancelled.get_or_insert(Time(u64::MAX));
                 false
             }
+        }
+    }
+
+    /// Only then may a change stay in doubt for ever: for a cancelled request the queue still waits.
+    fn given_up(&mut self, now: Time, tag: u32) {
+        self.cancel(now, tag);
+        if let Some(index) = self.slots.with_tag(tag) {
+            self.slots.at_mut(index).given_up = true;
         }
     }
 }

@@ -41,17 +41,19 @@ pub(super) struct Slot {
     pub(super) buffers: Buffers,
     /// How often it was sent in vain.
     pub(super) attempts: u8,
-    /// The queue does not wait for it any more; the target has until then to answer the abort.
-    pub(super) given_up: Option<Time>,
+    /// It was cancelled; the target has until then to answer the abort.
+    pub(super) cancelled: Option<Time>,
+    /// The queue does not wait for it any more.
+    pub(super) given_up: bool,
     /// For a flush: the count of changes that it covers.
     pub(super) covers: u64,
 }
 
 impl Slot {
-    /// Whether it is not sent again: a program's command, a request that the queue has given up, or one that was sent in vain
-    /// too often.
+    /// Whether it is not sent again: a program's command, a request that was cancelled, or one that was sent in vain too
+    /// often.
     pub(super) fn is_over(&self) -> bool {
-        self.command.is_some() || self.given_up.is_some() || self.attempts >= ATTEMPTS
+        self.command.is_some() || self.cancelled.is_some() || self.attempts >= ATTEMPTS
     }
 
     /// Whether it may change blocks.
@@ -84,7 +86,8 @@ impl Slots {
                 command: None,
                 buffers: Buffers::default(),
                 attempts: 0,
-                given_up: None,
+                cancelled: None,
+                given_up: false,
                 covers: 0,
             });
             self.all.len() as u32 - 1
@@ -92,7 +95,8 @@ impl Slots {
         let slot = &mut self.all[index as usize];
         (slot.state, slot.tag, slot.op) = (State::Staged, request.tag, request.op);
         (slot.pos, slot.len, slot.fua) = (request.pos, request.len, request.fua);
-        (slot.attempts, slot.given_up, slot.covers) = (0, None, 0);
+        (slot.attempts, slot.covers) = (0, 0);
+        (slot.cancelled, slot.given_up) = (None, false);
         slot.command = request.command().cloned();
         if request.op.has_data() {
             // SAFETY: the queue keeps the request in flight until its completion is reported, which `put`, which clears
@@ -109,6 +113,11 @@ impl Slots {
         slot.buffers.clear();
         slot.command = None;
         self.free.push(index);
+    }
+
+    /// The index of the request with a tag.
+    pub(super) fn with_tag(&self, tag: u32) -> Option<u32> {
+        self.live().find(|(_, slot)| slot.tag == tag).map(|(index, _)| index)
     }
 
     pub(super) fn at(&self, index: u32) -> &Slot {

@@ -320,18 +320,25 @@ impl Driver for Channel {
         self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
     }
 
-    /// A request that was sent cannot be recalled. The channel remembers that the queue does not wait for it.
+    /// A request that was sent cannot be recalled.
     fn cancel(&mut self, _now: Time, tag: u32) -> bool {
-        let found = self.slots.live().find(|(_, slot)| slot.tag == Some(tag));
-        let Some((index, state)) = found.map(|(index, slot)| (index, slot.state)) else { return false };
-        if state != State::Staged {
-            self.slots.at_mut(index).given_up = true;
+        let Some(index) = self.slots.with_tag(tag) else { return false };
+        if self.slots.at(index).state != State::Staged {
             return false;
         }
         self.outbox.retain(|&other| other != index);
         self.finish(index, -i64::from(libc::ECANCELED));
         self.announce();
         true
+    }
+
+    /// Only then may a change stay in doubt for ever: for a cancelled request the queue still waits.
+    fn given_up(&mut self, now: Time, tag: u32) {
+        if !self.cancel(now, tag)
+            && let Some(index) = self.slots.with_tag(tag)
+        {
+            self.slots.at_mut(index).given_up = true;
+        }
     }
 }
 

@@ -193,6 +193,11 @@ impl Slots {
         (is_awaited && slot.generation == (cookie >> 32) as u32).then_some(index)
     }
 
+    /// The index of the queue's request with a tag.
+    pub(super) fn with_tag(&self, tag: u32) -> Option<u32> {
+        self.live().find(|(_, slot)| slot.tag == Some(tag)).map(|(index, _)| index)
+    }
+
     pub(super) fn at(&self, index: u32) -> &Slot {
         &self.all[index as usize]
     }

@@ -3,8 +3,8 @@
 //! A request that was sent and not answered may have been carried out or not. A read or a flush is sent again over the next
 //! session. A change must not be, as long as the target may still carry out the old one: it could then land after newer data. A
 //! new session of the same name and number takes the place of the old one, and the target ends all commands of that before it
-//! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless the queue has given
-//! it up: other I/O may have taken its place since.
+//! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless it was
+//! cancelled: other I/O may have taken its place since.
 
 use super::{Channel, FAILED, GONE, Link, PAUSES, UNKNOWN};
 use crate::iscsi::client::attempt::{Attempt, Ready};
@@ -94,7 +94,7 @@ impl Channel {
         slot.state = State::InDoubt(until);
         self.sent -= 1;
         self.doubts += 1;
-        self.given_up -= usize::from(slot.given_up.is_some());
+        self.cancelled -= usize::from(slot.cancelled.is_some());
     }
 
     /// Until when changes are in doubt for which the queue waits.
@@ -103,17 +103,17 @@ impl Channel {
             return None;
         }
         let until = |state| if let State::InDoubt(until) = state { Some(until) } else { None };
-        let waited = self.slots.live().filter(|(_, slot)| slot.given_up.is_none());
+        let waited = self.slots.live().filter(|(_, slot)| !slot.given_up);
         waited.filter_map(|(_, slot)| until(slot.state)).min()
     }
 
     /// Until when the target must have answered an abort.
     pub(super) fn next_silence(&self) -> Option<Time> {
-        if self.given_up == 0 {
+        if self.cancelled == 0 {
             return None;
         }
         let sent = self.slots.live().filter(|(_, slot)| slot.state == State::Sent);
-        sent.filter_map(|(_, slot)| slot.given_up).min()
+        sent.filter_map(|(_, slot)| slot.cancelled).min()
     }
 
     /// There was no new session in the time for which I/O is held. With one session in all, changes in doubt end now: whatever
@@ -223,7 +223,7 @@ impl Channel {
         self.outbox.clear();
         for index in self.slots.select(|_| true) {
             let slot = self.slots.at(index);
-            if matches!(slot.state, State::InDoubt(_)) && slot.given_up.is_some() {
+            if matches!(slot.state, State::InDoubt(_)) && slot.given_up {
                 // The queue knows that it is in doubt, and for how long: for ever.
                 continue;
             }

@@ -5,6 +5,7 @@ use crate::nbd::client::options::NbdOptions;
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::{Request, SimpleReply, transmission_flag};
+use platter_block::driver::Driver;
 use platter_block::time::{Span, Time};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -93,6 +94,25 @@ fn nor_was_one_that_is_drained() {
     drop(server);
     channel.violated(NOW, "a test");
     assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)));
+}
+
+/// What a channel reports of a write that stays in doubt until `reconnect` has passed, after something was asked of it.
+fn reported(ask: impl FnOnce(&mut Channel)) -> (Vec<Completion>, bool) {
+    let shared = shared();
+    let (mut channel, mut server) = channel(&shared);
+    write(&mut channel, 3, &mut server);
+    ask(&mut channel);
+    drop(server);
+    channel.broken(NOW, &io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    channel.advance(NOW + shared.options.reconnect);
+    (std::mem::take(&mut channel.ready), shared.failure().is_some())
+}
+
+#[test]
+fn a_cancelled_write_in_doubt_ends_as_the_queue_still_waits_for_it() {
+    let unknown = Completion { tag: 3, result: -i64::from(libc::ENOLINK) };
+    assert_eq!(reported(|channel| assert!(!channel.cancel(NOW, 3))), (vec![unknown], true));
+    assert_eq!(reported(|channel| channel.given_up(NOW, 3)), (vec![], false), "the doubt would end");
 }
 
 #[test]
