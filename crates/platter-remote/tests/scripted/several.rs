@@ -1,7 +1,11 @@
 //! Several connections.
 
 use crate::server::{Connection, EXPORT, Export, FLAGS, Server, aside, options};
+use platter_block::bio::Bio;
 use platter_block::elevator::{Elevator, Noop};
+use platter_block::fault::Kind;
+use platter_block::time::Span;
+use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::NbdDisk;
@@ -84,4 +88,39 @@ fn a_connection_that_is_lost_later_fails_one_flush() {
         answer(&mut connection, &[command::WRITE, command::FLUSH]);
     }
     assert_eq!(work.join().unwrap(), [false, true, true]);
+}
+
+/// Sends a bio through a channel; returns how it has failed.
+fn failure(channel: &mut Channel, bio: Bio) -> Option<Kind> {
+    channel.submit(bio).map_err(|_| "full").unwrap();
+    let mut done = Vec::new();
+    channel.wait(&mut done, Some(Span::from_secs(60)));
+    done.pop().expect("it ends").status().err().map(|fault| fault.kind)
+}
+
+#[test]
+fn what_a_dropped_channel_has_left_at_the_server_ends_the_disk() {
+    let server = Server::new();
+    let uri = server.uri();
+    let client = std::thread::spawn(move || {
+        let options = options().with_connections(3).with_peer_timeout(Span::from_millis(50));
+        let disk = Arc::new(NbdDisk::open(uri, options).unwrap());
+        let backend = DiskBackend::over(disk, DiskSettings::default(), None).unwrap();
+        let device = Device::new(Arc::new(backend));
+        let [mut first, mut second] = [(); 2].map(|()| device.channel(1).unwrap());
+        let mut late = Bio::write(4096, vec![1u8; 512]).unwrap();
+        late.set_deadline(Some(first.clock().now() + Span::from_secs(1)));
+        assert_eq!(failure(&mut first, late), Some(Kind::TimedOut));
+        drop(first);
+        failure(&mut second, Bio::write(4096, vec![2u8; 512]).unwrap())
+    });
+    // The first connection is that for flushes and for what waits for other lanes.
+    let mut connections = [(); 3].map(|()| server.accept(SHARED));
+    connections[1].expect(command::WRITE);
+    assert_eq!(client.join().unwrap(), Some(Kind::Gone));
+    for connection in &mut connections {
+        while let Ok((request, _)) = connection.request() {
+            assert_eq!(request.kind, command::DISC, "nothing else is sent");
+        }
+    }
 }

@@ -390,13 +390,15 @@ impl Drop for Channel {
             && self.sent > 0
         {
             let left = patience.saturating_sub(begin.elapsed());
-            if left.is_zero() || !session.service_after(left) {
-                break;
-            }
+            let works = !left.is_zero() && session.service_after(left);
             self.hear();
             // What the target wants again has ended too.
             self.outbox.clear();
+            if !works {
+                break;
+            }
         }
+        self.leave_doubts();
         if let (Link::Up(session), 0) = (&mut self.link, self.sent)
             && session.log_out()
         {

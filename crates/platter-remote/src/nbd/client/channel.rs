@@ -350,8 +350,8 @@ impl Drop for Channel {
         self.own.clear();
         self.replay.clear();
         let most = Duration::from_nanos(self.shared.options.peer_timeout.0);
-        while let Link::Up { socket, .. } = &self.link
-            && self.sent > 0
+        while self.sent > 0
+            && let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link
         {
             let left = most.saturating_sub(begin.elapsed());
             if left.is_zero() {
@@ -364,7 +364,9 @@ impl Drop for Channel {
             }
             self.transmit(Time(0));
             self.receive(Time(0));
+            self.drain(Time(0));
         }
+        self.leave_doubts();
         if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
             self.shared.remove(socket);
         }

@@ -136,6 +136,21 @@ impl Channel {
         self.fail_all(now);
     }
 
+    /// The channel ends, and with it what the queue knows of its requests in doubt. With one session in all, whatever is sent
+    /// later is sent over a session that has ended the old one. Another session could send newer data before the target
+    /// carries them out.
+    pub(super) fn leave_doubts(&self) {
+        let is_left = self
+            .slots
+            .live()
+            .any(|(_, slot)| slot.changes() && matches!(slot.state, State::Sent | State::InDoubt(_)));
+        if is_left && self.shared.options.connections > 1 && self.shared.failure().is_none() {
+            let why = "a session was closed before the target had answered a write, which may still change the disk at any time; \
+                       open it again when the target is known to be idle";
+            self.shared.fail(why.to_owned());
+        }
+    }
+
     /// Begins to connect.
     fn attempt(&mut self, now: Time) {
         let shared = &self.shared;

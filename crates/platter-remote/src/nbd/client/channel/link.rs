@@ -166,6 +166,19 @@ impl Channel {
         }
     }
 
+    /// The channel ends, and with it what the queue knows of its requests in doubt. Another connection could send newer data
+    /// before the server carries them out, so nothing may be sent any more.
+    pub(super) fn leave_doubts(&self) {
+        let is_left = self.slots.live().any(|(_, slot)| {
+            slot.op.changes() && slot.early.is_none() && matches!(slot.state, State::Sent | State::InDoubt(_))
+        });
+        if is_left && self.shared.failure().is_none() {
+            let why = "a connection was closed before the server had answered a write, which may still change the disk at any \
+                       time; open it again when the server is known to be idle";
+            self.shared.fail(why.to_owned());
+        }
+    }
+
     /// The server has sent something that it must not.
     pub(super) fn violated(&mut self, now: Time, what: &str) {
         let Link::Up { socket, .. } = &self.link else { return };

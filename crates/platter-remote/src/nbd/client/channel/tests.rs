@@ -19,7 +19,9 @@ const LEN: usize = 512;
 fn shared() -> Arc<Shared> {
     let flags = transmission_flag::SEND_FLUSH | transmission_flag::CAN_MULTI_CONN;
     let export = Export { size: 1 << 20, flags, blocks: None, structured: true, allocation: None };
-    let options = NbdOptions::default().with_write(true).with_connections(2);
+    // A channel that is dropped waits that long for answers.
+    let patience = Span::from_millis(50);
+    let options = NbdOptions::default().with_write(true).with_connections(2).with_peer_timeout(patience);
     Arc::new(Shared::new(Uri::unix("/nowhere", "disk"), options, Vec::new(), export))
 }
 
@@ -135,4 +137,35 @@ fn a_server_that_does_not_stop_is_drained_up_to_a_number_of_bytes() {
     }
     assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)), "it has not closed its side");
     assert!(flood.join().unwrap() < 1024);
+}
+
+#[test]
+fn a_dropped_channel_leaves_no_doubt_to_the_others() {
+    for is_lost in [false, true] {
+        let shared = shared();
+        let ((mut first, mut server), (mut second, mut other)) = (channel(&shared), channel(&shared));
+        write(&mut first, 3, &mut server);
+        first.given_up(NOW, 3);
+        if is_lost {
+            first.lost(NOW, "a test", false);
+        }
+        drop(first);
+        let index = second.slots.take_own(512, LEN as u64, Some(Arc::new(vec![8; LEN])));
+        second.slots.at_mut(index).tag = Some(4);
+        second.outbox.push_back(index);
+        second.advance(NOW);
+        let gone = Completion { tag: 4, result: -i64::from(libc::ENODEV) };
+        assert_eq!(second.ready, [gone], "is_lost: {is_lost}");
+        drop(second);
+        assert_eq!(other.read(&mut [0]).unwrap(), 0, "nothing is sent");
+    }
+}
+
+#[test]
+fn a_channel_that_is_dropped_when_the_server_has_closed_leaves_no_doubt() {
+    let shared = shared();
+    let (mut first, mut server) = channel(&shared);
+    write(&mut first, 3, &mut server);
+    drop((server, first));
+    assert_eq!(shared.failure(), None);
 }
