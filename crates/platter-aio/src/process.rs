@@ -8,6 +8,7 @@ use crate::statistics::{ReportForm, STATISTICS};
 use crate::sync::Futex;
 use libc::c_int;
 use platter_disk::drivers::descriptor_opener::{DescriptorOpener, DescriptorOptions};
+use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -90,8 +91,7 @@ fn start() -> Result<&'static Running, c_int> {
     spawned.map_err(|_| libc::EAGAIN)?;
     let Started { inbox, driver } = match told.recv() {
         Ok(Ok(started)) => started,
-        Ok(Err(Refusal::Unusable(why))) => return Err(explain(&why)),
-        Ok(Err(Refusal::NotOpened(error))) => return Err(refusal(&error)),
+        Ok(Err(error)) => return Err(refusal(&error)),
         Err(_) => return Err(libc::EAGAIN),
     };
     if !REGISTERED.swap(true, Ordering::Relaxed) {
@@ -116,20 +116,14 @@ struct Started {
     driver: &'static str,
 }
 
-/// Why the engine's thread does not run.
-enum Refusal {
-    Unusable(String),
-    NotOpened(std::io::Error),
-}
-
 /// The engine's thread. It also looks for the driver to use: to close a ring that was opened as a trial, the kernel
 /// interrupts the thread that opened it, some time later, and calls such as `sigwaitinfo` or `epoll_wait` would return `EINTR`
 /// to a thread of the program.
-fn run(options: DescriptorOptions, tell: &mpsc::Sender<Result<Started, Refusal>>) {
+fn run(options: DescriptorOptions, tell: &mpsc::Sender<io::Result<Started>>) {
     let depth = options.depth;
     let opener = match DescriptorOpener::new(options) {
         Ok(opener) => opener,
-        Err(why) => return drop(tell.send(Err(Refusal::Unusable(why)))),
+        Err(error) => return drop(tell.send(Err(error))),
     };
     let driver = opener.driver().name();
     let inbox = Arc::new(Inbox::new(depth, opener.waker()));
@@ -140,15 +134,17 @@ fn run(options: DescriptorOptions, tell: &mpsc::Sender<Result<Started, Refusal>>
             let _abort = AbortOnPanic;
             Engine::new(&BOARD, inbox, channel, depth).run();
         }
-        Err(error) => drop(tell.send(Err(Refusal::NotOpened(error)))),
+        Err(error) => drop(tell.send(Err(error))),
     }
 }
 
-/// What the program is told if the channel cannot be opened.
-fn refusal(error: &std::io::Error) -> c_int {
+/// What the program is told if the channel cannot be opened. A shortage passes, so that its next request tries again.
+fn refusal(error: &io::Error) -> c_int {
     match error.raw_os_error() {
         Some(libc::ENOMEM | libc::EAGAIN | libc::EMFILE | libc::ENFILE) => libc::EAGAIN,
-        _ => explain(&format!("the channel cannot be opened: {error}")),
+        Some(_) => explain(&format!("the channel cannot be opened: {error}")),
+        // The library's own reason: a driver that is unavailable here.
+        None => explain(&error.to_string()),
     }
 }
 

@@ -19,6 +19,7 @@ mod tally;
 #[cfg(test)]
 mod testing;
 pub mod threads;
+mod unavailable;
 pub mod uring;
 
 pub use choose::{Choice, Chosen, FileDriver, WITHOUT};

@@ -83,6 +83,17 @@ pub(crate) fn file() -> File {
     tempfile::tempfile().unwrap()
 }
 
+/// Sets the most descriptors of this process; returns the limit from before.
+pub(crate) fn limit_descriptors(most: u64) -> u64 {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is on this stack.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) }, 0);
+    let before = std::mem::replace(&mut limits.rlim_cur, most);
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limits) }, 0);
+    before
+}
+
 /// Reading and writing end.
 pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends: [RawFd; 2] = [0; 2];

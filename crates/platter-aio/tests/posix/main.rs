@@ -11,4 +11,5 @@ mod notify;
 mod order;
 mod process;
 mod refused;
+mod shortage;
 mod transfers;

@@ -5,6 +5,7 @@ use platter_block::backend::LaneUse;
 use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::text::excerpt;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -14,6 +15,7 @@ use super::aio::Aio;
 use super::file::FileOptions;
 use super::file_target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
+use super::unavailable::{Unavailable, remembered};
 use super::uring::{Abilities, Uring, UringOptions};
 use crate::wake::WakeFd;
 
@@ -113,7 +115,7 @@ pub(super) fn choose(
             Err("the device cannot be asked not to block, so each I/O would go through a kernel thread"
                 .into())
         }
-        FileDriver::Uring => uring_abilities().and_then(|_| {
+        FileDriver::Uring => uring_abilities().map_err(|no| no.why).and_then(|_| {
             let (target, pool) = (Arc::clone(target), Arc::clone(pool));
             let trial = Uring::new(target, options.depth, uring_options(options, LaneUse::Synchronous), pool);
             trial.map(drop).map_err(|e| explain_uring(&e))
@@ -193,14 +195,26 @@ fn decide(
 }
 
 /// Chooses the driver of a channel for descriptors.
-pub(super) fn choose_for_descriptors(choice: Choice) -> Result<FileDriver, String> {
+///
+/// # Errors
+/// The system's error if one of its resources has run out, so that a later call may succeed; otherwise the reason in
+/// words, as [`io::ErrorKind::Unsupported`].
+pub(super) fn choose_for_descriptors(choice: Choice) -> io::Result<FileDriver> {
     let without = std::env::var(WITHOUT).unwrap_or_default();
+    let shortage = Cell::new(None);
     let chosen = decide(choice, true, &without, |kind| match kind {
-        FileDriver::Uring => uring_abilities().map(drop),
+        FileDriver::Uring => uring_abilities().map(drop).map_err(|no| {
+            shortage.set(no.shortage());
+            no.why
+        }),
         FileDriver::Aio => Err("its submission blocks on all descriptors but those for direct I/O".into()),
         FileDriver::Threads => Ok(()),
     });
-    chosen.map(|(kind, _)| kind)
+    match (chosen, shortage.get()) {
+        (Ok((kind, _)), _) => Ok(kind),
+        (Err(_), Some(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        (Err(why), None) => Err(io::Error::new(io::ErrorKind::Unsupported, why)),
+    }
 }
 
 /// Opens a channel of a driver.
@@ -249,10 +263,13 @@ fn uring_options(options: &FileOptions, lane_use: LaneUse) -> UringOptions {
     }
 }
 
-/// Whether this process may use io_uring at all, and what the kernel supports; determined once.
-pub(super) fn uring_abilities() -> Result<Abilities, String> {
-    static FOUND: OnceLock<Result<Abilities, String>> = OnceLock::new();
-    FOUND.get_or_init(|| super::uring::probe().map_err(|e| explain_uring(&e))).clone()
+/// Whether this process may use io_uring at all, and what the kernel supports; determined once, except that a shortage
+/// of descriptors or memory is not remembered.
+pub(super) fn uring_abilities() -> Result<Abilities, Unavailable> {
+    static FOUND: OnceLock<Result<Abilities, Unavailable>> = OnceLock::new();
+    remembered(&FOUND, || {
+        super::uring::probe().map_err(|e| Unavailable { why: explain_uring(&e), errno: e.raw_os_error() })
+    })
 }
 
 fn explain_uring(error: &io::Error) -> String {

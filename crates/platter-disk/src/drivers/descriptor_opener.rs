@@ -42,12 +42,15 @@ impl DescriptorOpener {
     /// Chooses the driver.
     ///
     /// # Errors
-    /// The depth is out of range, the requested driver is unavailable here, or no descriptor is free.
-    pub fn new(options: DescriptorOptions) -> Result<DescriptorOpener, String> {
+    /// The system's error, with its errno, if the system has run out of a resource at the moment, such as descriptors.
+    /// Otherwise an error without errno that says what is wrong: the depth is out of range, or the requested driver is
+    /// unavailable here.
+    pub fn new(options: DescriptorOptions) -> io::Result<DescriptorOpener> {
         if !(1..=MAX_DEPTH).contains(&options.depth) {
-            return Err(format!("a depth of {} is out of range: give 1 to {MAX_DEPTH}", options.depth));
+            let why = format!("a depth of {} is out of range: give 1 to {MAX_DEPTH}", options.depth);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let wake = WakeFd::opened().map_err(|error| format!("no descriptor to wait on: {error}"))?;
+        let wake = WakeFd::opened()?;
         let kind = choose::choose_for_descriptors(options.driver)?;
         Ok(DescriptorOpener { kind, options, wake: Arc::new(wake) })
     }

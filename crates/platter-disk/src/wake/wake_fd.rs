@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 /// Arming clears the descriptor each time, a system call, so that this does not happen a second time.
 pub(crate) struct WakeFd {
     armed: AtomicBool,
-    /// Opened when it is armed for the first time. `None`: the process had no free descriptor.
-    fd: OnceLock<Option<EventFd>>,
+    /// Opened when it is armed for the first time that the process has a free descriptor.
+    fd: OnceLock<EventFd>,
 }
 
 impl WakeFd {
@@ -29,7 +29,7 @@ impl WakeFd {
     /// No descriptor is available.
     pub(crate) fn opened() -> io::Result<WakeFd> {
         let fd = EventFd::new()?;
-        Ok(WakeFd { armed: AtomicBool::new(false), fd: OnceLock::from(Some(fd)) })
+        Ok(WakeFd { armed: AtomicBool::new(false), fd: OnceLock::from(fd) })
     }
 
     /// Makes the descriptor readable if it is armed.
@@ -49,17 +49,24 @@ impl WakeFd {
     }
 
     /// Makes the descriptor unreadable until the next ring, and returns it. A thread that sleeps on it arms it before
-    /// each sleep. `None`: there is none, and the thread has to nap.
+    /// each sleep. `None`: no descriptor is free at the moment, and the thread has to nap; the next call tries again.
     pub(crate) fn arm(&self) -> Option<&EventFd> {
-        let fd = match self.fd.get() {
+        match self.fd.get() {
             Some(fd) => {
-                let _ = fd.as_ref().map(EventFd::clear);
-                fd
+                fd.clear();
             }
-            None => self.fd.get_or_init(|| EventFd::new().ok()),
-        };
+            None => self.open(),
+        }
         self.armed.swap(true, Ordering::SeqCst);
-        fd.as_ref()
+        self.fd()
+    }
+
+    /// Opens the descriptor if one is free. It is armed afterwards: a ring that takes that arming back sees it.
+    fn open(&self) {
+        if let Ok(fd) = EventFd::new() {
+            // If another thread was first, its descriptor stays.
+            let _ = self.fd.set(fd);
+        }
     }
 
     /// Arms a descriptor that is not readable, or whose ring is noticed anyway, without a system call.
@@ -74,6 +81,6 @@ impl WakeFd {
 
     /// The descriptor, if it is open.
     pub(crate) fn fd(&self) -> Option<&EventFd> {
-        self.fd.get()?.as_ref()
+        self.fd.get()
     }
 }

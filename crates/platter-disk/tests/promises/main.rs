@@ -7,6 +7,7 @@ mod lanes;
 mod leaving;
 mod locks;
 mod process;
+mod shortage;
 mod wakers;
 
 use platter_block::bio::Bio;

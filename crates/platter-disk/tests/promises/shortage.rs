@@ -1,0 +1,135 @@
+//! A shortage of descriptors passes: what failed for want of one works when there are some again. Each test runs in a
+//! process of its own, because the limit is that of the process.
+
+use platter_block::disk::FnDisk;
+use platter_block::driver::{Completion, Driver, Geometry, Started};
+use platter_block::limits::Limits;
+use platter_block::time::{Span, Time};
+use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
+use platter_disk::drivers::descriptor_opener::{DescriptorOpener, DescriptorOptions};
+use platter_disk::drivers::{Choice, FileDriver};
+use platter_disk::service;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::future::Future;
+use std::os::fd::AsRawFd;
+use std::pin::Pin;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Set in the child processes.
+const CHILD: &str = "PLATTER_TEST_SHORTAGE";
+
+/// Whether this process is the child. Otherwise runs the test in one, which must pass.
+fn is_child(test: &str) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = Command::new(std::env::current_exe().expect("a test is a program"));
+    child.args(["--exact", &format!("shortage::{test}"), "--nocapture"]);
+    let output = child.env(CHILD, "1").output().expect("it runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    false
+}
+
+/// Lets the process open this many descriptors more. Returns the limit from before.
+fn leave(free: u64) -> Rlimit {
+    let before = getrlimit(Resource::Nofile);
+    // The lowest number that is not in use. Below a limit of that number nothing is free.
+    let lowest = std::fs::File::open("/dev/null").expect("a descriptor is free").as_raw_fd();
+    let current = Some(u64::try_from(lowest).expect("a number") + free);
+    setrlimit(Resource::Nofile, Rlimit { current, maximum: before.maximum }).expect("a limit may be lowered");
+    before
+}
+
+fn opened(driver: FileDriver) -> std::io::Result<DescriptorOpener> {
+    DescriptorOpener::new(DescriptorOptions { driver: Choice::Only(driver), depth: 8, threads: 1 })
+}
+
+#[test]
+fn a_driver_that_found_no_descriptor_is_tried_again() {
+    if !is_child("a_driver_that_found_no_descriptor_is_tried_again") {
+        return;
+    }
+    // The waker takes the last one, and a ring needs another one.
+    for (driver, free) in [(FileDriver::Threads, 0), (FileDriver::Uring, 1)] {
+        let before = leave(free);
+        let refused = opened(driver).err();
+        setrlimit(Resource::Nofile, before).expect("back to the limit from before");
+        let error = refused.expect("no descriptor is left");
+        if error.raw_os_error().is_none() {
+            eprintln!("skipped: {error}");
+            continue;
+        }
+        assert_eq!(error.raw_os_error(), Some(libc::EMFILE), "{driver}");
+        assert!(opened(driver).expect("there are descriptors").open().is_ok(), "{driver}");
+    }
+}
+
+/// Completes nothing until the test says so, and has no descriptor.
+struct Slow {
+    let_go: Arc<AtomicBool>,
+    held: Vec<Completion>,
+}
+
+impl Driver for Slow {
+    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
+        self.held.push(Completion { tag: request.tag, result: request.len as i64 });
+        true
+    }
+
+    fn submit(&mut self, _now: Time) {}
+
+    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+        if self.let_go.load(Ordering::SeqCst) {
+            done.append(&mut self.held);
+        }
+    }
+
+    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
+}
+
+fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
+    let let_go = Arc::clone(let_go);
+    let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
+    let disk = FnDisk::new("slow", Geometry::new(1 << 20, Limits::unlimited(512)), driver);
+    Device::from_disk(disk, DiskSettings::default(), None).expect("a device")
+}
+
+fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !so() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "never: {what}");
+        std::thread::yield_now();
+    }
+}
+
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn the_service_thread_rests_once_there_is_a_descriptor_for_it() {
+    if !is_child("the_service_thread_rests_once_there_is_a_descriptor_for_it") {
+        return;
+    }
+    let let_go = Arc::new(AtomicBool::new(false));
+    let device = slow_disk(&let_go);
+    let before = leave(0);
+    let mut future = device.write(0, vec![1; 512]);
+    assert!(poll_once(&mut future).is_pending());
+    until("the thread has looked for a descriptor", || service::rounds() > 1);
+    setrlimit(Resource::Nofile, before).expect("back to the limit from before");
+    let_go.store(true, Ordering::SeqCst);
+    until("the write ends", || poll_once(&mut future).is_ready());
+    // A period without a round of the thread.
+    let (_tell, told) = mpsc::channel::<()>();
+    until("the thread rests", || {
+        let rounds = service::rounds();
+        assert!(told.recv_timeout(Duration::from_millis(100)).is_err());
+        service::rounds() == rounds
+    });
+}
