@@ -5,7 +5,7 @@
 use super::Shared;
 use super::carrier::{Answer, Carrier, Message};
 use super::entry::{entry, range};
-use super::verdict::{Verdict, judge};
+use super::verdict::{Verdict, judge, unanswered};
 use platter_block::bio::Op;
 use platter_block::command::{Command, CommandSet, MAX_BYTES, Outcome};
 use platter_block::driver::{Completion, Driver, Started};
@@ -37,6 +37,15 @@ struct Slot {
 // SAFETY: addresses and lengths. Those of a request are of segments, whose maker promised that their memory may be used from
 // any thread until the request has completed; the others are of the slot's own bytes.
 unsafe impl Send for Slot {}
+
+impl Slot {
+    fn changes(&self) -> bool {
+        match &self.command {
+            Some(command) => command.reach().changes(),
+            None => self.op.is_some_and(Op::changes),
+        }
+    }
+}
 
 /// A channel to a namespace.
 pub(super) struct Channel {
@@ -146,7 +155,11 @@ impl Channel {
         let index = answer.index;
         let slot = &mut self.slots[index as usize];
         if answer.result < 0 {
-            return self.finish(index, i64::from(answer.result));
+            let result = unanswered(answer.result, slot.changes());
+            if result == -i64::from(libc::ENOLINK) {
+                self.shared.report("a reset has cancelled a change: it may still be carried out");
+            }
+            return self.finish(index, result);
         }
         let status = Status(answer.result as u16);
         let verdict = judge(status);
@@ -248,5 +261,104 @@ impl Driver for Channel {
 
     fn unregister(&mut self, region: RegionId) {
         self.carrier.unregister(region);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nvme::disk::identify::Found;
+    use platter_block::bio::Bio;
+    use platter_block::counters::Counters;
+    use platter_block::driver::Geometry;
+    use platter_block::lane::Lane;
+    use platter_block::limits::Limits;
+    use platter_block::queue::{DirectLane, DirectQueue, Settings};
+    use std::sync::Mutex;
+
+    const READ: u8 = 0x02;
+    const WRITE: u8 = 0x01;
+
+    /// Answers each command with the next result of a list, and with success when there is none left.
+    struct Scripted {
+        results: VecDeque<i32>,
+        /// The operation codes of the commands.
+        sent: Arc<Mutex<Vec<u8>>>,
+        answers: Vec<Answer>,
+    }
+
+    impl Carrier for Scripted {
+        fn room(&self) -> usize {
+            8
+        }
+
+        // SAFETY: uses no memory of a command.
+        unsafe fn start(&mut self, message: &Message<'_>) -> bool {
+            self.sent.lock().unwrap().push(message.entry[0]);
+            let result = self.results.pop_front().unwrap_or(0);
+            self.answers.push(Answer { index: message.index, result, value: 0 });
+            true
+        }
+
+        fn submit(&mut self) {}
+
+        fn collect(&mut self, answers: &mut Vec<Answer>) {
+            answers.append(&mut self.answers);
+        }
+
+        fn wait(&mut self, _timeout: Option<Span>) {}
+
+        fn descriptor(&self) -> i32 {
+            -1
+        }
+
+        fn ring(&mut self) {}
+    }
+
+    /// How a bio ends in a queue over a carrier with these results: its errno, and the commands that were sent.
+    fn ended(bio: Bio, results: &[i32]) -> (Result<(), i32>, Vec<u8>) {
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let carrier = Scripted {
+            results: results.iter().copied().collect(),
+            sent: Arc::clone(&sent),
+            answers: Vec::new(),
+        };
+        let found = Found::with_blocks(2048, 512);
+        let shared = Arc::new(Shared { found, has_admin: false, trouble: Mutex::default() });
+        let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
+        let queue = DirectQueue::new(geometry, Settings::default(), Arc::new(Counters::default()));
+        let mut lane = DirectLane::new(queue, Channel::new(shared, Box::new(carrier)));
+        lane.submit(Time(0), bio);
+        let mut done = Vec::new();
+        for millisecond in 0..100 {
+            lane.run(Time(millisecond * 1_000_000));
+            lane.take_done(&mut done);
+        }
+        let status = done.pop().expect("it has ended").status();
+        let sent = sent.lock().unwrap().clone();
+        (status.map_err(|fault| fault.errno()), sent)
+    }
+
+    fn read() -> Bio {
+        Bio::read(4096, vec![0u8; 512]).unwrap()
+    }
+
+    fn write() -> Bio {
+        Bio::write(4096, vec![1u8; 512]).unwrap()
+    }
+
+    #[test]
+    fn a_cancelled_change_is_not_sent_again_and_a_read_is() {
+        assert_eq!(ended(write(), &[-libc::EINTR]), (Err(libc::ENOLINK), vec![WRITE]));
+        assert_eq!(ended(read(), &[-libc::EINTR]), (Ok(()), vec![READ, READ]));
+        // It was not sent.
+        assert_eq!(ended(write(), &[-libc::EAGAIN]), (Ok(()), vec![WRITE, WRITE]));
+    }
+
+    #[test]
+    fn a_failure_of_the_path_is_told_from_one_of_the_disk() {
+        assert_eq!(ended(write(), &[0x370]), (Err(libc::ENOLINK), vec![WRITE]));
+        assert_eq!(ended(read(), &[0x371]), (Err(libc::ENOLINK), vec![READ]));
+        assert_eq!(ended(read(), &[0x302]), (Err(libc::ENOLINK), vec![READ]));
     }
 }

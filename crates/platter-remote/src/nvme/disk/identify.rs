@@ -47,6 +47,14 @@ pub(super) struct Found {
     granularity: u64,
 }
 
+#[cfg(test)]
+impl Found {
+    /// A namespace of this many blocks, of which nothing else is known.
+    pub(super) fn with_blocks(blocks: u64, block: u64) -> Found {
+        Found { blocks, block, ..Found::default() }
+    }
+}
+
 /// Asks a namespace and its controller.
 pub(super) fn ask(node: &Node, path: &Path) -> Result<Found, NvmeError> {
     let cannot = |source| NvmeError::Open { path: path.to_owned(), source };

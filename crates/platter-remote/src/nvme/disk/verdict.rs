@@ -30,9 +30,22 @@ pub(super) fn judge(status: Status) -> Verdict {
         0x280 | 0x281 | 0x286 | 0x287 => libc::ENODATA,
         // Protection information.
         0x282..=0x285 => libc::EILSEQ,
+        // The path: internal error, asymmetric access; no path of the host, aborted by the host, as while a controller behind
+        // a network is connected again. The last one may be carried out all the same.
+        0x300..=0x303 | 0x370 | 0x371 => libc::ENOLINK,
         _ => libc::EIO,
     };
     Verdict::Failed(errno)
+}
+
+/// The result of a command that came back with an errno (negative) and without an answer of the controller. EINTR is that of a
+/// command that was sent, and that the kernel cancelled when it reset the controller. Behind a network the controller may still
+/// carry it out, after newer data if it were sent again. So the result of a change is not known.
+pub(super) fn unanswered(result: i32, changes: bool) -> i64 {
+    match changes && result == -libc::EINTR {
+        true => -i64::from(libc::ENOLINK),
+        false => i64::from(result),
+    }
 }
 
 #[cfg(test)]
@@ -53,8 +66,22 @@ mod tests {
             (Status::READ_ERROR, Verdict::Failed(libc::ENODATA)),
             (Status::COMPARE_FAILURE, Verdict::Failed(libc::EILSEQ)),
             (Status::ABORT_REQUESTED, Verdict::Failed(libc::EIO)),
+            (Status(0x300), Verdict::Failed(libc::ENOLINK)),
+            (Status(0x301), Verdict::Failed(libc::ENOLINK)),
+            (Status(0x4302), Verdict::Failed(libc::ENOLINK)),
+            (Status(0x303), Verdict::Failed(libc::ENOLINK)),
+            (Status(0x370), Verdict::Failed(libc::ENOLINK)),
+            (Status(0x4371), Verdict::Failed(libc::ENOLINK)),
         ] {
             assert_eq!(judge(status), verdict, "{status}");
         }
+    }
+
+    #[test]
+    fn a_change_that_a_reset_has_cancelled_may_have_been_carried_out() {
+        assert_eq!(unanswered(-libc::EINTR, true), -i64::from(libc::ENOLINK));
+        assert_eq!(unanswered(-libc::EINTR, false), -i64::from(libc::EINTR));
+        // The kernel had no resources to send it.
+        assert_eq!(unanswered(-libc::EAGAIN, true), -i64::from(libc::EAGAIN));
     }
 }
