@@ -41,6 +41,13 @@ impl Ears {
         }
     }
 
+    /// Listens to a socket no longer.
+    #[cfg(feature = "sg")]
+    pub(crate) fn forget(&self, socket: impl AsFd) {
+        // It may not be in the set.
+        let _ = epoll::delete(&self.epoll, &socket);
+    }
+
     pub(crate) fn ring(&self) {
         // Full means that it is readable.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());

@@ -5,7 +5,7 @@
 use super::node::Interface;
 use super::shared::Shared;
 use super::verdict::judge;
-use super::work::{Asynchronous, MAX_SENT, Synchronous, Terms, Work};
+use super::work::{Asynchronous, Collected, MAX_SENT, NAP, Synchronous, Terms, Work, nap};
 use crate::ears::{Ears, timespec};
 use crate::unflushed::Change;
 use crate::workers::Workers;
@@ -19,7 +19,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -69,7 +69,12 @@ pub(super) struct Channel {
     /// Another thread polls the ears.
     is_watched: AtomicBool,
     has_rung: bool,
-    is_dead: bool,
+    /// Nothing more is sent.
+    is_dead: AtomicBool,
+    /// The descriptor does not tell when commands end, so that threads look from time to time.
+    naps: bool,
+    /// When to look next.
+    look_at: Option<Time>,
 }
 
 impl Channel {
@@ -77,13 +82,17 @@ impl Channel {
         let ears = Arc::new(Ears::new()?);
         let interface = shared.node.interface;
         let carrier = match interface == Interface::Generic && shared.options.write {
-            true => Carrier::Asynchronous(Asynchronous::new(file)),
+            true => Carrier::Asynchronous(Asynchronous::new(Box::new(file))),
             false => {
                 let workers = Workers::new(shared.options.threads.max(1) as usize, Arc::clone(&ears));
                 Carrier::Threads { workers, file: Arc::new(file), interface, running: 0 }
             }
         };
-        Ok(Channel {
+        Ok(Channel::over(shared, carrier, ears))
+    }
+
+    fn over(shared: Arc<Shared>, carrier: Carrier, ears: Arc<Ears>) -> Channel {
+        Channel {
             shared,
             carrier,
             ears,
@@ -94,8 +103,10 @@ impl Channel {
             answered: Vec::new(),
             is_watched: AtomicBool::new(false),
             has_rung: false,
-            is_dead: false,
-        })
+            is_dead: AtomicBool::new(false),
+            naps: false,
+            look_at: None,
+        }
     }
 
     /// Commands that the carrier has.
@@ -169,6 +180,9 @@ impl Channel {
 
     /// Sends what waits, as far as the carrier takes it.
     fn transmit(&mut self) {
+        if self.is_dead() {
+            return self.refuse_waiting();
+        }
         while let Some(index) = self.outbox.pop_front() {
             let slot = &mut self.slots[index as usize];
             let Some(work) = slot.work.take() else { continue };
@@ -196,6 +210,13 @@ impl Channel {
         }
     }
 
+    /// Fails what was not sent to a device that takes nothing more.
+    fn refuse_waiting(&mut self) {
+        while let Some(index) = self.outbox.pop_front() {
+            self.finish(index, -i64::from(libc::ENODEV));
+        }
+    }
+
     /// Takes the answers that have come.
     fn receive(&mut self) {
         let mut answered = std::mem::take(&mut self.answered);
@@ -213,22 +234,79 @@ impl Channel {
     }
 
     fn receive_all(&mut self) {
+        let mut has_any = false;
         while let Carrier::Asynchronous(carrier) = &mut self.carrier {
             match carrier.collect() {
-                Ok(Some(work)) => self.returned(work, Ok(())),
-                Ok(None) => return,
-                Err(error) => {
-                    self.is_dead = true;
-                    self.shared.report(&format!("{}: {error}", self.shared.node.path.display()));
-                    let lost = carrier.abandon();
-                    for work in lost {
-                        let index = work.index;
-                        self.slots[index as usize].work = Some(work);
-                        self.finish(index, -i64::from(libc::ENODEV));
+                Collected::Answer(work) => {
+                    has_any = true;
+                    self.listen_again();
+                    self.returned(work, Ok(()));
+                }
+                Collected::Nothing => {
+                    // Otherwise a descriptor that has hung up ends each sleep of a thread that polls it.
+                    let is_in_vain = !has_any && !self.naps && self.is_watched.load(Ordering::Relaxed);
+                    if is_in_vain && carrier.has_hung_up() {
+                        self.hang_up();
                     }
                     return;
                 }
+                Collected::Refused(error) => return self.refused(&error),
             }
+        }
+    }
+
+    /// The device is gone. The kernel ends the commands that are out, but the descriptor does not tell when.
+    fn hang_up(&mut self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        self.shared.report(&format!("{}: the device is gone", self.shared.node.path.display()));
+        self.stop_listening();
+    }
+
+    /// The kernel does not hand out answers: the device is gone and none is there (ENODEV, Linux before 6.1), there is no
+    /// memory, or this thread does not have the credentials of the thread that opened the descriptor (EPERM). The commands go on.
+    fn refused(&mut self, error: &io::Error) {
+        self.shared.report(&format!("{}: {error}", self.shared.node.path.display()));
+        self.stop_listening();
+        match error.raw_os_error() {
+            Some(libc::ENODEV | libc::ENXIO) => self.is_dead.store(true, Ordering::Relaxed),
+            Some(libc::EPERM) if self.has_ended_all() => self.give_up(),
+            _ => {}
+        }
+    }
+
+    fn has_ended_all(&self) -> bool {
+        matches!(&self.carrier, Carrier::Asynchronous(carrier) if carrier.has_ended_all())
+    }
+
+    /// All commands have ended, and their answers cannot be received: what became of them is not known.
+    fn give_up(&mut self) {
+        self.is_dead.store(true, Ordering::Relaxed);
+        let Carrier::Asynchronous(carrier) = &mut self.carrier else { return };
+        let ended = carrier.abandon();
+        for work in ended {
+            let index = work.index;
+            self.slots[index as usize].work = Some(work);
+            self.finish(index, -i64::from(libc::ENOLINK));
+        }
+    }
+
+    fn stop_listening(&mut self) {
+        self.naps = true;
+        if let Carrier::Asynchronous(carrier) = &self.carrier {
+            self.ears.forget(carrier.descriptor());
+        }
+    }
+
+    /// An answer was received: the descriptor tells of the next ones, unless the device is gone.
+    fn listen_again(&mut self) {
+        if !self.naps || self.is_dead() {
+            return;
+        }
+        self.naps = false;
+        if let Carrier::Asynchronous(carrier) = &self.carrier
+            && self.is_watched.load(Ordering::Relaxed)
+        {
+            self.ears.listen(carrier.descriptor(), false);
         }
     }
 
@@ -347,7 +425,7 @@ impl Driver for Channel {
             return true;
         }
         let index = self.take_slot(request);
-        match self.is_dead {
+        match self.is_dead() {
             true => self.finish(index, -i64::from(libc::ENODEV)),
             false => self.outbox.push_back(index),
         }
@@ -359,7 +437,7 @@ impl Driver for Channel {
         self.announce();
     }
 
-    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
         if std::mem::take(&mut self.has_rung) {
             self.ears.silence();
         }
@@ -367,7 +445,12 @@ impl Driver for Channel {
             self.receive();
         }
         self.transmit();
+        self.look_at = (self.naps && self.sent() > 0).then(|| now + NAP);
         done.append(&mut self.ready);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.look_at.filter(|_| self.sent() > 0)
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -375,25 +458,43 @@ impl Driver for Channel {
         if !self.ready.is_empty() || self.sent() == 0 {
             return;
         }
-        let descriptor = match &self.carrier {
-            Carrier::Asynchronous(carrier) => carrier.file().as_fd(),
-            Carrier::Threads { .. } => self.ears.descriptor(),
+        let has_hung_up = match &self.carrier {
+            _ if self.naps => return nap(timeout),
+            Carrier::Asynchronous(carrier) => carrier.wait(timeout),
+            Carrier::Threads { .. } => {
+                let limit = timeout.map(timespec);
+                let descriptor = self.ears.descriptor();
+                // A signal ends the wait early, as it may.
+                let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], limit.as_ref());
+                false
+            }
         };
-        let limit = timeout.map(timespec);
-        // A signal ends the wait early, as it may.
-        let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], limit.as_ref());
+        if has_hung_up {
+            self.hang_up();
+        }
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        if !self.is_watched.swap(true, Ordering::Relaxed)
-            && let Carrier::Asynchronous(carrier) = &self.carrier
+        let is_known = self.is_watched.swap(true, Ordering::Relaxed);
+        if let Carrier::Asynchronous(carrier) = &self.carrier
+            && !self.naps
+            && !self.is_dead()
         {
-            self.ears.listen(carrier.file(), false);
+            // Without commands nothing is received, so that a device which is gone is noticed here.
+            if self.sent() == 0 && carrier.has_hung_up() {
+                self.is_dead.store(true, Ordering::Relaxed);
+                self.ears.forget(carrier.descriptor());
+            } else if !is_known {
+                self.ears.listen(carrier.descriptor(), false);
+            }
         }
         Some(self.ears.descriptor().as_raw_fd())
     }
 
     fn is_dead(&self) -> bool {
-        self.is_dead
+        self.is_dead.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,12 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// A node of which only the name is known.
+    #[cfg(test)]
+    pub(super) fn generic(path: &str) -> Node {
+        Node { path: path.into(), interface: Interface::Generic, sys: PathBuf::new() }
+    }
+
     pub(super) fn find(path: &Path) -> Result<Node, SgError> {
         let cannot = |source| SgError::Open { path: path.to_owned(), source };
         let metadata = fs::metadata(path).map_err(cannot)?;

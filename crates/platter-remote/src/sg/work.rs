@@ -4,16 +4,24 @@
 
 use super::header::{Places, Returned, SENSE_ROOM, V3, V4};
 use super::node::Interface;
+use crate::ears::timespec;
 use crate::workers::Call;
 use platter_block::command::Transfer;
 use platter_block::driver::Started;
+use platter_block::time::Span;
+use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 /// `SG_IO`.
 const SG_IO: u64 = 0x2285;
+/// `SG_GET_NUM_WAITING`.
+const SG_GET_NUM_WAITING: u64 = 0x227d;
+
+/// How long a thread waits before it looks again for answers that a descriptor does not announce.
+pub(super) const NAP: Span = Span::from_millis(10);
 
 /// A command. It stays where it is, in a box, while the kernel has it.
 pub(super) struct Work {
@@ -148,22 +156,79 @@ impl Work {
         Ok(())
     }
 
-    /// Sends the command to `/dev/sg*`. The box must then be kept until [`receive`] has named it.
-    fn send(self: &mut Box<Work>, file: &File, terms: Terms) -> io::Result<()> {
+    /// Sends the command to `/dev/sg*`. The box must then be kept until its answer was received.
+    fn send(self: &mut Box<Work>, exchange: &dyn Exchange, terms: Terms) -> io::Result<()> {
         self.fill(terms);
-        // SAFETY: as in `execute`, with two calls in the place of one: the memory is used until the answer was read, and
-        // `Asynchronous` keeps the box until then.
-        let sent = unsafe { libc::write(file.as_raw_fd(), (&raw const self.v3).cast(), size_of::<V3>()) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        // SAFETY: as in `execute`, with two calls in the place of one: `Asynchronous` keeps the box until the answer was
+        // received or the command has ended, and the memory may be used until then.
+        unsafe { exchange.send(&self.v3) }
     }
 }
 
-/// Receives an answer from `/dev/sg*`, whose sense data and data are then in the memory of its command.
-fn receive(file: &File) -> io::Result<V3> {
-    let mut header = V3::any_answer();
-    // SAFETY: the kernel writes the structure, and the memory that the structure named which was sent.
-    let got = unsafe { libc::read(file.as_raw_fd(), (&raw mut header).cast(), size_of::<V3>()) };
-    if got < 0 { Err(io::Error::last_os_error()) } else { Ok(header) }
+/// The calls that exchange commands and answers on a descriptor of `/dev/sg*`. Tests have others.
+pub(super) trait Exchange: Send {
+    /// Sends the command that a structure describes.
+    ///
+    /// # Safety
+    /// The memory that the structure names may be used as it says until the answer was received or the device has ended
+    /// the command.
+    unsafe fn send(&self, header: &V3) -> io::Result<()>;
+
+    /// Receives an answer, whose sense data and data are then in the memory of its command. Never blocks.
+    fn receive(&self) -> io::Result<V3>;
+
+    /// How many commands have ended whose answers were not received.
+    fn ended(&self) -> io::Result<usize>;
+
+    /// Waits for an answer, for at most this time. Returns whether the device is gone and there is no answer: such a wait
+    /// returns at once from then on.
+    fn wait(&self, timeout: Option<Span>) -> bool;
+
+    /// Readable while there are answers.
+    fn descriptor(&self) -> BorrowedFd<'_>;
+}
+
+impl Exchange for File {
+    // SAFETY: the kernel uses the memory as the caller promises that it may.
+    unsafe fn send(&self, header: &V3) -> io::Result<()> {
+        // SAFETY: the structure has this size, and names memory that the kernel may use.
+        let sent =
+            unsafe { libc::write(self.as_raw_fd(), std::ptr::from_ref(header).cast(), size_of::<V3>()) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn receive(&self) -> io::Result<V3> {
+        let mut header = V3::any_answer();
+        // SAFETY: the kernel writes the structure, and the memory that the structure named which was sent.
+        let got = unsafe { libc::read(self.as_raw_fd(), (&raw mut header).cast(), size_of::<V3>()) };
+        if got < 0 { Err(io::Error::last_os_error()) } else { Ok(header) }
+    }
+
+    fn ended(&self) -> io::Result<usize> {
+        let mut count: libc::c_int = 0;
+        // SAFETY: the kernel writes the number, which is on this stack.
+        let asked = unsafe { libc::ioctl(self.as_raw_fd(), SG_GET_NUM_WAITING as _, &raw mut count) };
+        if asked < 0 { Err(io::Error::last_os_error()) } else { Ok(usize::try_from(count).unwrap_or(0)) }
+    }
+
+    fn wait(&self, timeout: Option<Span>) -> bool {
+        let limit = timeout.map(timespec);
+        let mut fds = [PollFd::new(self, PollFlags::IN)];
+        // A signal ends the wait early, as it may.
+        let _ = poll(&mut fds, limit.as_ref());
+        let seen = fds[0].revents();
+        seen.contains(PollFlags::HUP) && !seen.contains(PollFlags::IN)
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.as_fd()
+    }
+}
+
+/// Waits for at most this time, and not longer than [`NAP`].
+pub(super) fn nap(timeout: Option<Span>) {
+    let limit = timespec(timeout.unwrap_or(NAP).min(NAP));
+    let _ = poll(&mut [], Some(&limit));
 }
 
 /// A command for a thread.
@@ -184,24 +249,44 @@ impl Call for Synchronous {
 /// The commands that a descriptor of `/dev/sg*` has at once (`SG_MAX_QUEUE`).
 pub(super) const MAX_SENT: usize = 16;
 
+/// What a look for an answer has found.
+pub(super) enum Collected {
+    /// The command that was answered.
+    Answer(Box<Work>),
+    /// There is no answer.
+    Nothing,
+    /// The kernel does not hand out answers at the moment, or not to this thread. It still has all commands.
+    Refused(io::Error),
+}
+
 /// Commands by `write` and `read` on a descriptor of `/dev/sg*` that nothing else uses and that does not block.
 pub(super) struct Asynchronous {
-    file: File,
+    exchange: Box<dyn Exchange>,
     sent: Vec<Option<Box<Work>>>,
     count: usize,
 }
 
 impl Asynchronous {
-    pub(super) fn new(file: File) -> Asynchronous {
-        Asynchronous { file, sent: Vec::new(), count: 0 }
+    pub(super) fn new(exchange: Box<dyn Exchange>) -> Asynchronous {
+        Asynchronous { exchange, sent: Vec::new(), count: 0 }
     }
 
-    pub(super) fn file(&self) -> &File {
-        &self.file
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.exchange.descriptor()
+    }
+
+    /// [`Exchange::wait`].
+    pub(super) fn wait(&self, timeout: Option<Span>) -> bool {
+        self.exchange.wait(timeout)
+    }
+
+    /// Whether the device is gone and there is no answer.
+    pub(super) fn has_hung_up(&self) -> bool {
+        self.exchange.wait(Some(Span::default()))
     }
 
     pub(super) fn start(&mut self, mut work: Box<Work>, terms: Terms) -> Result<(), (Box<Work>, io::Error)> {
-        if let Err(error) = work.send(&self.file, terms) {
+        if let Err(error) = work.send(&*self.exchange, terms) {
             return Err((work, error));
         }
         let index = work.index as usize;
@@ -217,32 +302,32 @@ impl Asynchronous {
         self.count
     }
 
-    /// The next command that was answered; `None`: none is.
-    ///
-    /// # Errors
-    /// The device is gone.
-    pub(super) fn collect(&mut self) -> io::Result<Option<Box<Work>>> {
-        if self.count == 0 {
-            return Ok(None);
+    /// Looks for the next command that was answered.
+    pub(super) fn collect(&mut self) -> Collected {
+        while self.count > 0 {
+            let header = match self.exchange.receive() {
+                Ok(header) => header,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Collected::Nothing,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Collected::Refused(error),
+            };
+            let place = usize::try_from(header.pack_id).ok().and_then(|index| self.sent.get_mut(index));
+            // An answer to a command that was not sent is of no use.
+            let Some(mut work) = place.and_then(Option::take) else { continue };
+            self.count -= 1;
+            work.returned = Some(header.returned());
+            return Collected::Answer(work);
         }
-        let header = loop {
-            match receive(&self.file) {
-                Ok(header) => break header,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        };
-        let place = usize::try_from(header.pack_id).ok().and_then(|index| self.sent.get_mut(index));
-        let Some(mut work) = place.and_then(Option::take) else {
-            return Err(io::Error::other("an answer to a command that was not sent"));
-        };
-        self.count -= 1;
-        work.returned = Some(header.returned());
-        Ok(Some(work))
+        Collected::Nothing
     }
 
-    /// Takes back what will not be answered, after the device has gone.
+    /// Whether the device has ended all commands, so that none of them changes anything or uses memory any more, although
+    /// their answers were not received.
+    pub(super) fn has_ended_all(&self) -> bool {
+        self.exchange.ended().is_ok_and(|ended| ended >= self.count)
+    }
+
+    /// Takes back the commands when all of them have ended, and their answers cannot be received.
     pub(super) fn abandon(&mut self) -> impl Iterator<Item = Box<Work>> + use<> {
         self.count = 0;
         std::mem::take(&mut self.sent).into_iter().flatten()
@@ -250,17 +335,76 @@ impl Asynchronous {
 }
 
 impl Drop for Asynchronous {
-    /// Waits for all answers, because the kernel writes to memory that belongs to the program.
+    /// Waits until all commands have ended, because the kernel writes to memory that belongs to the program. The kernel
+    /// ends each of them after its timeout.
     fn drop(&mut self) {
         while self.count > 0 {
             match self.collect() {
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    let mut wait = [rustix::event::PollFd::new(&self.file, rustix::event::PollFlags::IN)];
-                    let _ = rustix::event::poll(&mut wait, None);
-                }
-                Err(_) => return,
+                Collected::Answer(_) => {}
+                Collected::Nothing if !self.exchange.wait(None) => {}
+                Collected::Refused(_) if self.has_ended_all() => return,
+                // The descriptor does not tell when they end.
+                Collected::Nothing | Collected::Refused(_) => nap(None),
             }
+        }
+    }
+}
+
+/// An exchange that does as a test says.
+#[cfg(test)]
+pub(super) mod scripted {
+    use super::*;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::collections::VecDeque;
+    use std::os::fd::OwnedFd;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    pub(in crate::sg) struct Script {
+        /// What reads give: the number of an answered command, or an errno. EAGAIN when there is nothing left.
+        pub(in crate::sg) reads: VecDeque<Result<i32, i32>>,
+        pub(in crate::sg) ended: usize,
+        pub(in crate::sg) has_hung_up: bool,
+        /// Commands that were sent.
+        pub(in crate::sg) sent: usize,
+    }
+
+    /// Its descriptor is always readable, as one that has hung up.
+    pub(in crate::sg) struct Scripted {
+        script: Arc<Mutex<Script>>,
+        readable: OwnedFd,
+    }
+
+    impl Scripted {
+        pub(in crate::sg) fn new(script: Arc<Mutex<Script>>) -> Scripted {
+            Scripted { script, readable: eventfd(1, EventfdFlags::CLOEXEC).unwrap() }
+        }
+    }
+
+    impl Exchange for Scripted {
+        // SAFETY: uses no memory of a command.
+        unsafe fn send(&self, _header: &V3) -> io::Result<()> {
+            self.script.lock().unwrap().sent += 1;
+            Ok(())
+        }
+
+        fn receive(&self) -> io::Result<V3> {
+            let next = self.script.lock().unwrap().reads.pop_front().unwrap_or(Err(libc::EAGAIN));
+            let mut header = V3::any_answer();
+            header.pack_id = next.map_err(io::Error::from_raw_os_error)?;
+            Ok(header)
+        }
+
+        fn ended(&self) -> io::Result<usize> {
+            Ok(self.script.lock().unwrap().ended)
+        }
+
+        fn wait(&self, _timeout: Option<Span>) -> bool {
+            self.script.lock().unwrap().has_hung_up
+        }
+
+        fn descriptor(&self) -> BorrowedFd<'_> {
+            self.readable.as_fd()
         }
     }
 }
