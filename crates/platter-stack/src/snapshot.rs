@@ -188,6 +188,9 @@ impl Cow {
         for section in self.sections(chunks) {
             let _permit = self.copiers.take().await;
             let _lock = self.ranges.lock(section.clone(), Mode::Exclusive).await;
+            if task.is_given_up() {
+                return Err(failed(Kind::TimedOut));
+            }
             let mut missing = Vec::new();
             for chunk in section {
                 let bytes = self.state().bytes(chunk);
@@ -231,7 +234,10 @@ impl Cow {
                     &mut buffer.bytes_mut()[(part.start - start) as usize..(part.end - start) as usize];
                 match task.op() {
                     Op::Write => task.copy_out(part.start - task.pos(), changed)?,
-                    _ => changed.fill(0),
+                    _ => {
+                        task.begin_change()?;
+                        changed.fill(0);
+                    }
                 }
                 Ok(buffer)
             });

@@ -1,7 +1,7 @@
 //! What a layer needs to know of a bio that it may carry out again through another device.
 
 use super::core::{Below, Task};
-use platter_block::fault::Fault;
+use platter_block::fault::{Fault, Kind, Stage, Status};
 
 impl Below {
     /// Whether the task that runs is one of a bio that has failed, because it was cancelled or its deadline passed while no
@@ -27,6 +27,22 @@ impl Task {
     /// longer be made.
     pub fn is_given_up(&self) -> bool {
         !self.below.core().tasks[self.slot as usize].is_in_use()
+    }
+
+    /// The layer begins to change devices for the bio by I/O that is no part of it, as [`copy_out`](Task::copy_out) does: for
+    /// changes without data. From here on the bio is not cancelled. Until [`end_copies`](Task::end_copies) it does not fail at its
+    /// deadline either, which that I/O has.
+    ///
+    /// # Errors
+    /// The bio has failed already (deadline, cancelled): nothing of it may be carried out any more.
+    pub fn begin_change(&self) -> Status {
+        let mut core = self.below.core();
+        let task = &mut core.tasks[self.slot as usize];
+        if !task.is_in_use() {
+            return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+        }
+        (task.copied, task.copying) = (true, true);
+        Ok(())
     }
 
     /// The parts that have failed so far will be carried out again: their failures are not the bio's. But a part of it may

@@ -61,9 +61,9 @@ pub(super) struct TaskState {
     pub(super) routed: bool,
     /// The result of the task, which waits for its parts.
     pub(super) ended: Option<Status>,
-    /// Its data was copied; and the copies may still be written.
-    copied: bool,
-    copying: bool,
+    /// The layer has changed devices for it by I/O that is no part of it; and some of that may not be over.
+    pub(super) copied: bool,
+    pub(super) copying: bool,
     /// It is a change that devices have had and that is to be carried out again: a part of it may be done.
     pub(super) tried: bool,
     /// It is a task of the layer itself.
@@ -563,10 +563,7 @@ impl Task {
             // SAFETY: the layer has the bio, or parts of it, and it has not completed.
             bio.op() == Op::Write && unsafe { memory::copy_out(bio, skip, out) }
         })?;
-        let mut core = self.below.core();
-        let task = &mut core.tasks[self.slot as usize];
-        (task.copied, task.copying) = (true, true);
-        Ok(())
+        self.begin_change()
     }
 
     /// Copies data into the memory of a read, from its byte `skip` on. No part of it may be in flight.
