@@ -89,7 +89,12 @@ impl Cow {
     async fn change_origin(&self, task: &Task) -> fault::Status {
         let chunks = self.state().chunks(task.pos(), task.len());
         for section in self.sections(chunks) {
-            if let Err(why) = self.preserve(section).await {
+            let kept = self.preserve(task, section).await;
+            // Such a change does not reach the origin any more, so the snapshot loses nothing without the copies.
+            if task.is_given_up() {
+                return Err(failed(Kind::TimedOut));
+            }
+            if let Err(why) = kept {
                 self.invalidate(why).await;
             }
         }
@@ -99,10 +104,13 @@ impl Cow {
         task.pass(ORIGIN, task.pos()).await
     }
 
-    /// Keeps the old contents of chunks, durably.
-    async fn preserve(&self, chunks: Range<u64>) -> Result<(), String> {
+    /// Keeps the old contents of chunks, durably, unless the change was given up before.
+    async fn preserve(&self, task: &Task, chunks: Range<u64>) -> Result<(), String> {
         let _permit = self.copiers.take().await;
         let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
+        if task.is_given_up() {
+            return Ok(());
+        }
         let mut copies = Vec::new();
         for chunk in chunks {
             let state = self.state();
@@ -115,10 +123,13 @@ impl Cow {
             }
         }
         let runs: Vec<Run> = copies.iter().map(|&(.., run)| run).collect();
-        self.below.copy(ORIGIN, STORE, &runs).await.map_err(|error| match error {
-            CopyError::Read(fault) => format!("its origin could not be read: {fault}"),
-            CopyError::Write(fault) => format!("its store could not be written: {fault}"),
-        })?;
+        if let Err(error) = self.below.copy(ORIGIN, STORE, &runs).await {
+            copies.iter().for_each(|&(_, slot, _)| self.table().give_back(slot));
+            return Err(match error {
+                CopyError::Read(fault) => format!("its origin could not be read: {fault}"),
+                CopyError::Write(fault) => format!("its store could not be written: {fault}"),
+            });
+        }
         copies.iter().for_each(|&(chunk, slot, _)| self.state().keep(chunk, slot, false));
         let committed = self.table().commit().await.map(|_| ());
         committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))

@@ -7,9 +7,11 @@ use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
+use platter_disk::sync_io::IoOptions;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
+use platter_stack::by_name;
 use platter_stack::kit::Table;
 use platter_stack::snapshot::{Settings, Snapshot};
 use std::sync::Arc;
@@ -21,6 +23,7 @@ const HALF: u64 = SIZE / 2;
 
 struct Rig {
     world: Arc<World>,
+    live: Device,
     view: Device,
 }
 
@@ -29,7 +32,7 @@ impl Rig {
     fn new(chunks: u64, store: Span) -> Rig {
         let world = World::new(1);
         let origin = disk(&world, SIZE, Span::from_millis(1));
-        let store = disk(&world, 8192 + Table::bytes(chunks) + chunks * CHUNK, store);
+        let store = disk(&world, data(chunks) + chunks * CHUNK, store);
         Rig::over(world, origin, store)
     }
 
@@ -38,7 +41,7 @@ impl Rig {
         let mut settings = Settings::default();
         settings.chunk = CHUNK;
         let both = Snapshot::open(origin, store, settings).unwrap();
-        Rig { world, view: Device::new(both.view) }
+        Rig { world, live: Device::new(both.origin), view: Device::new(both.view) }
     }
 
     /// In 50 ms.
@@ -54,6 +57,11 @@ impl Rig {
             channel.poll(&mut Vec::new());
         }
     }
+}
+
+/// Where the chunks are in a store with room for so many.
+fn data(chunks: u64) -> u64 {
+    8192 + Table::bytes(chunks)
 }
 
 fn disk(world: &Arc<World>, size: u64, latency: Span) -> Arc<dyn Backend> {
@@ -122,4 +130,39 @@ fn zeroes_that_were_begun_are_not_cancelled() {
     let mut expected = vec![7; SIZE as usize];
     expected[..HALF as usize].fill(0);
     assert!(contents(&rig.view) == expected);
+}
+
+/// The store has room for half of the range.
+#[test]
+fn a_discard_of_the_origin_that_has_failed_takes_no_more_room() {
+    let rig = Rig::new(512, Span::from_millis(100));
+    let mut channel = rig.live.channel(1).unwrap();
+    let deadline = rig.soon();
+    submit(&mut channel, 9, Some(deadline), Bio::discard(0, HALF));
+    assert_eq!(result(&mut channel, 9), Some(Kind::TimedOut));
+    rig.pass(&mut channel);
+    assert_eq!(rig.view.layers()[0].number("snapshot chunks kept"), Some(256), "those that were begun");
+    assert!(contents(&rig.view) == vec![7; SIZE as usize] && contents(&rig.live) == contents(&rig.view));
+}
+
+/// The store has room for one chunk.
+#[test]
+fn a_copy_that_fails_after_its_write_has_costs_neither_the_snapshot_nor_room() {
+    let world = World::new(1);
+    let origin = disk(&world, SIZE, Span::from_millis(100));
+    let write = 2;
+    let params = [("op", write), ("offset", data(1) as i64), ("length", CHUNK as i64), ("times", 1)];
+    let store = disk(&world, data(1) + CHUNK, Span::from_millis(1));
+    let store = by_name("error").unwrap().make(&params, vec![store]).unwrap();
+    let rig = Rig::over(world, origin, store);
+    let limit = IoOptions::timeout(Span::from_millis(50));
+    let error = rig.live.write_at_with(&[1; 512], 0, limit).unwrap_err();
+    assert_eq!(error.fault.kind, Kind::TimedOut, "while the origin is read");
+    rig.pass(&mut rig.view.channel(1).unwrap());
+    assert!(contents(&rig.view) == vec![7; SIZE as usize]);
+    rig.live.write_at(&[1; 512], 0).unwrap();
+    assert!(contents(&rig.view) == vec![7; SIZE as usize]);
+    let mut expected = vec![7; SIZE as usize];
+    expected[..512].fill(1);
+    assert!(contents(&rig.live) == expected);
 }
