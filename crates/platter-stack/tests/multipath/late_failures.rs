@@ -163,6 +163,8 @@ fn a_flush_behind_a_durable_write_that_failed_stays_failed_when_its_path_goes() 
 fn a_flush_behind_a_durable_write_that_was_given_up_outlives_an_acknowledgement() {
     let (world, _sim, device) = late(Span::from_secs(60));
     assert_eq!(write_durably(&device), Some(Kind::TimedOut));
+    // Waits until the data of the first one is in doubt no longer.
+    device.write_at(&[2; 512], 0).unwrap();
     pass(&world, &device, Span::from_secs(61));
     device.acknowledge_flush_failure();
     stays_failed(&device);
