@@ -33,7 +33,7 @@
 //! memory here and a client that floods is slowed down by its socket.
 //!
 //! Without any limit, [`Share::is_limited`] is one relaxed load, and [`Share::start`] and [`Share::complete`] are one
-//! addition each to a number of the share's own. With one they take the arbiter's lock.
+//! addition to a number of the share's own and one load each. With one they take the arbiter's lock.
 //!
 //! # How requests are ordered
 //! - A client's own limits come first: its I/O rate and bandwidth, each by the generic cell rate algorithm (ITU-T I.371)

@@ -14,7 +14,7 @@
 //! snapshot has written to it since the failure. A merge copies a section again if a failure was acknowledged meanwhile.
 
 use crate::kit::{
-    Below, Buffer, CopyError, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Run, Table, Task,
+    Below, Buffer, CopyError, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Run, Table, Task, Transfer,
     write_copies,
 };
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -24,7 +24,7 @@ use platter_block::defect::{self, Defect};
 use platter_block::fault::{self, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
 use platter_block::status::Item;
-use state::{Health, State};
+use state::{Health, Since, State};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -175,8 +175,8 @@ impl Cow {
     async fn commit(&self) -> Result<bool, Fault> {
         let since = self.state().since();
         let committed = self.table().commit().await;
-        if committed.is_err() {
-            self.state().flush_failed(since);
+        if let Err(fault) = committed {
+            self.state().flush_failed(since, fault);
         }
         committed
     }
@@ -198,8 +198,8 @@ impl Cow {
     async fn flush_device(&self, device: usize) -> fault::Status {
         let since = self.state().since();
         let flushed = self.below.flush(device).await;
-        if flushed.is_err() {
-            self.state().flush_failed(since);
+        if let Err(fault) = flushed {
+            self.state().flush_failed(since, fault);
         }
         flushed
     }
@@ -279,9 +279,7 @@ impl Cow {
                 let part = bytes.start.max(task.pos())..bytes.end.min(task.pos() + task.len());
                 if self.state().kept.contains_key(&chunk) {
                     self.mark_written(chunk).await?;
-                    self.state().wrote(chunk, part.clone());
-                    let runs = self.state().runs(part.start, part.end - part.start);
-                    self.do_runs(task, &runs, part.start - task.pos()).await?;
+                    self.change_kept(task, chunk, part).await?;
                 } else if task.op() != Op::Discard {
                     missing.push((chunk, bytes, part));
                 }
@@ -291,11 +289,32 @@ impl Cow {
         if task.is_durable() { self.commit_all().await.map(|_| ()) } else { Ok(()) }
     }
 
+    /// Changes a part of a chunk that the store has. What was on its way when a flush failed may be lost, although the bio succeeds:
+    /// it is done again.
+    async fn change_kept(&self, task: &Task, chunk: u64, part: Range<u64>) -> fault::Status {
+        let runs = self.state().runs(part.start, part.end - part.start);
+        loop {
+            let since = self.state().since();
+            let done = self.do_runs(task, &runs, part.start - task.pos()).await;
+            let mut state = self.state();
+            if let Err(fault) = done {
+                // It may be that of a flush behind a durable change.
+                if task.is_durable() {
+                    state.flush_failed(since, fault);
+                }
+                return done;
+            }
+            if !state.has_failed_since(since) {
+                state.wrote(chunk, part);
+                return done;
+            }
+        }
+    }
+
     /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
     /// that slots can be used again.
     async fn fill(&self, task: &Task, missing: Vec<(u64, Range<u64>, Range<u64>)>) -> fault::Status {
         let (mut status, mut reads, mut writes) = (Ok(()), Vec::new(), Vec::new());
-        let since = self.state().since();
         for (chunk, bytes, part) in missing {
             let Some(slot) = self.state().table.take() else {
                 status = Err(failed(Kind::NoSpace));
@@ -325,9 +344,8 @@ impl Cow {
                 }
                 Ok(buffer)
             });
-            let place = self.state().header.data_pos(slot);
             match filled {
-                Ok(buffer) => writes.push((chunk, slot, part, task.write(STORE, place, buffer))),
+                Ok(buffer) => writes.push((chunk, slot, part, self.begin_fill(task, slot, buffer))),
                 Err(fault) => {
                     self.table().give_back(slot);
                     status = status.and(Err(fault));
@@ -335,8 +353,8 @@ impl Cow {
             }
         }
         for (chunk, slot, part, write) in writes {
-            match write.await {
-                Ok(_) => self.state().keep(chunk, slot, Some(part), since),
+            match self.end_fill(task, slot, write).await {
+                Ok(since) => self.state().keep(chunk, slot, Some(part), since),
                 Err(fault) => {
                     self.table().give_back(slot);
                     status = status.and(Err(fault));
@@ -345,6 +363,26 @@ impl Cow {
         }
         task.end_copies();
         status
+    }
+
+    /// Writes a chunk to a slot.
+    fn begin_fill(&self, task: &Task, slot: u64, buffer: Buffer) -> (Since, Transfer) {
+        let state = self.state();
+        let (since, place) = (state.since(), state.header.data_pos(slot));
+        drop(state);
+        (since, task.write(STORE, place, buffer))
+    }
+
+    /// Waits until a slot has been written, again if a flush has failed meanwhile. Returns when the last write began.
+    async fn end_fill(&self, task: &Task, slot: u64, write: (Since, Transfer)) -> Result<Since, Fault> {
+        let (mut since, mut write) = write;
+        loop {
+            let buffer = write.await?;
+            if !self.state().has_failed_since(since) {
+                return Ok(since);
+            }
+            (since, write) = self.begin_fill(task, slot, buffer);
+        }
     }
 
     /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.

@@ -92,12 +92,20 @@ impl std::error::Error for NvmeError {
 struct Shared {
     found: Found,
     has_admin: bool,
+    /// How the kernel reaches the controller (`pcie`, `tcp`, `rdma`, `fc`), if it says so.
+    transport: Option<String>,
     trouble: Mutex<String>,
 }
 
 impl Shared {
     fn takes(&self, set: CommandSet) -> bool {
         set == CommandSet::Nvme || set == CommandSet::NvmeAdmin && self.has_admin
+    }
+
+    /// Whether a reset ends all commands of the controller before the kernel cancels them, as on the bus of the machine.
+    /// Behind a network the controller may still carry them out.
+    fn resets_end_commands(&self) -> bool {
+        self.transport.as_deref() == Some("pcie")
     }
 
     /// Keeps what is to be told of a failure.
@@ -150,7 +158,8 @@ impl NvmeDisk {
         let mut geometry = found.geometry();
         geometry.features =
             geometry.features.with_commands(sets).with_read_only(!options.write || found.is_protected);
-        let shared = Arc::new(Shared { found, has_admin, trouble: Mutex::default() });
+        let transport = transport_of(path);
+        let shared = Arc::new(Shared { found, has_admin, transport, trouble: Mutex::default() });
         let (name, path) = (Arc::from(path.display().to_string()), path.to_owned());
         let threads = options.threads;
         Ok(NvmeDisk { shared, name, geometry, file, controller, no_rings, threads, path, _kept: None })
@@ -179,6 +188,15 @@ impl NvmeDisk {
         }
         Ok(Box::new(Calls::new(self.file.try_clone()?, self.threads)?))
     }
+}
+
+/// How the kernel reaches the controller of a namespace.
+fn transport_of(path: &Path) -> Option<String> {
+    let metadata = fs::metadata(path).ok()?;
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let kind = if metadata.file_type().is_block_device() { "block" } else { "char" };
+    let transport = fs::read_to_string(format!("/sys/dev/{kind}/{major}:{minor}/device/transport")).ok()?;
+    Some(transport.trim().to_owned())
 }
 
 /// The controller of a namespace: of `/dev/ng0n1`, `/dev/nvme0`, if the kernel says that it leads there and it can be opened.
@@ -223,6 +241,7 @@ impl Disk for NvmeDisk {
         let mut facts = vec![
             ("driver", "nvme".to_owned()),
             ("interface", interface),
+            ("transport", self.shared.transport.clone().unwrap_or_else(|| "not told".to_owned())),
             ("model", found.model.clone()),
             ("firmware", found.firmware.clone()),
             ("serial number", found.serial.clone()),

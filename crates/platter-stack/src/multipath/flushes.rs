@@ -148,6 +148,7 @@ impl Multipath {
             // The queue has one flush at a time, and none after one that has failed.
             Ok(()) => false,
             Err(fault) if fault.kind == Kind::TimedOut => true,
+            Err(fault) if fault.kind == Kind::FlushFailed => false,
             Err(_) => return,
         };
         self.state().paths.get(path).late_flush = is_late;

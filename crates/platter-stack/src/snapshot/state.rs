@@ -2,6 +2,7 @@
 
 use super::format::{self, Header, Status, TABLE};
 use crate::kit::{Below, Run, Table};
+use platter_block::fault::{Fault, Kind};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,16 +93,21 @@ impl State {
         Since { failures: self.failures, doubts: self.table.doubts() }
     }
 
+    /// Whether a flush of the store has failed since then.
+    pub(super) fn has_failed_since(&self, since: Since) -> bool {
+        since.failures != self.failures
+    }
+
     /// A chunk was copied to a slot, with a part that the view has written, or without.
     pub(super) fn keep(&mut self, chunk: u64, slot: u64, part: Option<Range<u64>>, since: Since) {
         self.kept.insert(chunk, slot);
         self.table.name(slot, format::entry(chunk, part.is_some()), since.doubts);
-        if let Some(part) = part.filter(|_| since.failures == self.failures) {
+        if let Some(part) = part.filter(|_| !self.has_failed_since(since)) {
             self.wrote(chunk, part);
         }
     }
 
-    /// The view writes a part of a chunk in the store.
+    /// The view has written a part of a chunk in the store.
     pub(super) fn wrote(&mut self, chunk: u64, mut part: Range<u64>) {
         if !self.kept.get(&chunk).is_some_and(|&slot| self.table.is_fresh(slot)) {
             return;
@@ -117,8 +123,12 @@ impl State {
         ranges.push(part);
     }
 
-    /// A flush of the store has failed, or writing what follows one: it may have lost what was written before.
-    pub(super) fn flush_failed(&mut self, since: Since) {
+    /// A flush of the store has failed so, or writing what follows one: it may have lost what was written before.
+    pub(super) fn flush_failed(&mut self, since: Since, fault: Fault) {
+        if fault.kind == Kind::InDoubt {
+            // No flush was made.
+            return;
+        }
         self.failures += 1;
         self.written.clear();
         // It was acknowledged before it was known here.

@@ -2,7 +2,7 @@
 //! what the program has written, and nothing else.
 
 use platter_block::backend::Backend;
-use platter_block::bio::Op;
+use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 use platter_block::time::Span;
 use platter_disk::device::Device;
@@ -142,6 +142,30 @@ fn a_failed_flush_of_the_store_costs_what_was_written() {
             assert!(contents(&rig.open().1) == expected, "{again:?}, {is_read}: opened again");
         }
     }
+}
+
+/// A write waits for the old contents of its chunk when a flush fails. It succeeds after that, and is not lost.
+#[test]
+fn a_write_that_ends_after_a_failed_flush_is_kept() {
+    let rig = Rig::new();
+    let (_live, view) = rig.open();
+    view.write_at(&[1; 512], 9 * CHUNK).unwrap();
+    rig.origin.disk.strike(Strike { op: Some(Op::Read), blow: Blow::Spike(Span::from_secs(10)) });
+    let (mut channel, mut done) = (view.channel(4).unwrap(), Vec::new());
+    assert!(channel.submit(Bio::write(AT, vec![1u8; 512]).unwrap()).is_ok());
+    channel.poll(&mut done);
+    rig.store.fail_flush();
+    flush_fails(&view, Kind::Io);
+    rig.store.forget();
+    view.acknowledge_flush_failure();
+    channel.poll(&mut done);
+    assert!(done.is_empty(), "the write has ended before the flush failed");
+    while channel.outstanding() > 0 {
+        channel.wait(&mut done, None);
+    }
+    assert_eq!(done[0].status(), Ok(()));
+    view.flush().unwrap();
+    assert!(contents(&view) == with_ones(&[(AT, 512)]));
 }
 
 #[test]

@@ -5,10 +5,10 @@ use crate::{disk, rig, text};
 use platter_block::backend::{Backend, Identity, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::fault::{Error, Kind};
 use platter_block::queue::Settings;
-use platter_block::time::{Span, VirtualClock};
+use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
@@ -16,8 +16,9 @@ use platter_sim::fault::{BadSectors, Blow, FaultPlan, Lands, Strike};
 use platter_sim::{Attached, SimDisk, World};
 use std::sync::Arc;
 
-/// A simulated disk that is the same one through each of its queues, and that makes writes durable only by flushes.
-struct Plain(Attached);
+/// A simulated disk that is the same one through each of its queues, and that makes writes durable only by flushes. `true`: its
+/// errors are those of commands that took too long.
+struct Plain(Attached, bool);
 
 impl Disk for Plain {
     fn name(&self) -> Arc<str> {
@@ -30,7 +31,8 @@ impl Disk for Plain {
     }
 
     fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        self.0.open_channel(lane_use)
+        let driver = self.0.open_channel(lane_use)?;
+        Ok(if self.1 { Box::new(Slow(driver)) } else { driver })
     }
 
     fn depth(&self) -> Option<u32> {
@@ -46,6 +48,34 @@ impl Disk for Plain {
     }
 }
 
+/// A driver that reports errors as those of commands that took too long.
+struct Slow(Box<dyn Driver>);
+
+impl Driver for Slow {
+    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
+        self.0.queue(now, request)
+    }
+
+    fn submit(&mut self, now: Time) {
+        self.0.submit(now);
+    }
+
+    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
+        let before = done.len();
+        self.0.reap(now, done);
+        let failed = done[before..].iter_mut().filter(|completion| completion.result < 0);
+        failed.for_each(|completion| completion.result = -110);
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.next_event()
+    }
+
+    fn wait(&mut self, now: Time, timeout: Option<Span>) {
+        self.0.wait(now, timeout);
+    }
+}
+
 fn simulated() -> (Arc<World>, SimDisk) {
     let world = World::new(9);
     let sim = disk(&world);
@@ -54,8 +84,12 @@ fn simulated() -> (Arc<World>, SimDisk) {
 
 /// A path to the disk: a queue of its own, with this timeout.
 fn queue(sim: &SimDisk, timeout: Option<Span>) -> Arc<dyn Backend> {
+    queue_of(Plain(sim.attach("sim"), false), timeout)
+}
+
+fn queue_of(disk: Plain, timeout: Option<Span>) -> Arc<dyn Backend> {
     let settings = DiskSettings::default().with_queue(Settings { timeout, ..Settings::default() });
-    Arc::new(DiskBackend::new(Plain(sim.attach("sim")), settings, None).unwrap())
+    Arc::new(DiskBackend::new(disk, settings, None).unwrap())
 }
 
 fn over(paths: Vec<Arc<dyn Backend>>) -> Device {
@@ -179,5 +213,18 @@ fn a_durable_write_to_a_bad_sector_is_no_failed_flush() {
     let device = over(vec![queue(&sim, None), queue(&sim, None)]);
     device.write_at(&[1; 512], 512).unwrap();
     assert_eq!(write_durably(&device), Some(Kind::Io));
+    assert_eq!(flush_kind(&device), None);
+}
+
+/// The queue of the path keeps that in mind, and only an acknowledgement ends it.
+#[test]
+fn a_flush_that_the_disk_took_too_long_for_is_acknowledged() {
+    let (_world, sim) = simulated();
+    let device = over(vec![queue_of(Plain(sim.attach("sim"), true), None)]);
+    device.write_at(&[1; 512], 0).unwrap();
+    strike(&sim, Blow::Error);
+    assert!(flush_kind(&device).is_some());
+    assert_eq!(flush_kind(&device), Some(Kind::FlushFailed));
+    device.acknowledge_flush_failure();
     assert_eq!(flush_kind(&device), None);
 }

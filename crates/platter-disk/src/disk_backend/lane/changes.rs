@@ -101,7 +101,9 @@ impl Drop for DiskLane {
         self.unplug(self.shared.clock.now());
         self.shared.lanes.remove(self.route, self.away);
         if self.away > 0 || self.shared.gate.look().is_closed() {
+            // The thread that runs the queue may be in its last round, and no other visit follows: after this wait it has been run.
             self.shared.run_control(self.shared.clock.now(), None);
+            self.shared.with_control(|_| ());
         }
     }
 }

@@ -155,7 +155,8 @@ impl Channel {
         let index = answer.index;
         let slot = &mut self.slots[index as usize];
         if answer.result < 0 {
-            let result = unanswered(answer.result, slot.changes());
+            let may_go_on = slot.changes() && !self.shared.resets_end_commands();
+            let result = unanswered(answer.result, may_go_on);
             if result == -i64::from(libc::ENOLINK) {
                 self.shared.report("a reset has cancelled a change: it may still be carried out");
             }
@@ -317,6 +318,10 @@ mod tests {
 
     /// How a bio ends in a queue over a carrier with these results: its errno, and the commands that were sent.
     fn ended(bio: Bio, results: &[i32]) -> (Result<(), i32>, Vec<u8>) {
+        ended_over("tcp", bio, results)
+    }
+
+    fn ended_over(transport: &str, bio: Bio, results: &[i32]) -> (Result<(), i32>, Vec<u8>) {
         let sent = Arc::new(Mutex::new(Vec::new()));
         let carrier = Scripted {
             results: results.iter().copied().collect(),
@@ -324,7 +329,8 @@ mod tests {
             answers: Vec::new(),
         };
         let found = Found::with_blocks(2048, 512);
-        let shared = Arc::new(Shared { found, has_admin: false, trouble: Mutex::default() });
+        let transport = Some(transport.to_owned());
+        let shared = Arc::new(Shared { found, has_admin: false, transport, trouble: Mutex::default() });
         let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
         let queue = DirectQueue::new(geometry, Settings::default(), Arc::new(Counters::default()));
         let mut lane = DirectLane::new(queue, Channel::new(shared, Box::new(carrier)));
@@ -351,6 +357,8 @@ mod tests {
     fn a_cancelled_change_is_not_sent_again_and_a_read_is() {
         assert_eq!(ended(write(), &[-libc::EINTR]), (Err(libc::ENOLINK), vec![WRITE]));
         assert_eq!(ended(read(), &[-libc::EINTR]), (Ok(()), vec![READ, READ]));
+        // The reset has ended it.
+        assert_eq!(ended_over("pcie", write(), &[-libc::EINTR]), (Ok(()), vec![WRITE, WRITE]));
         // It was not sent.
         assert_eq!(ended(write(), &[-libc::EAGAIN]), (Ok(()), vec![WRITE, WRITE]));
     }

@@ -39,10 +39,10 @@ pub(super) fn judge(status: Status) -> Verdict {
 }
 
 /// The result of a command that came back with an errno (negative) and without an answer of the controller. EINTR is that of a
-/// command that was sent, and that the kernel cancelled when it reset the controller. Behind a network the controller may still
-/// carry it out, after newer data if it were sent again. So the result of a change is not known.
-pub(super) fn unanswered(result: i32, changes: bool) -> i64 {
-    match changes && result == -libc::EINTR {
+/// command that was sent, and that the kernel cancelled when it reset the controller. A change that the controller may go on with,
+/// as behind a network, could be carried out after newer data if it were sent again. So its result is not known.
+pub(super) fn unanswered(result: i32, may_go_on: bool) -> i64 {
+    match may_go_on && result == -libc::EINTR {
         true => -i64::from(libc::ENOLINK),
         false => i64::from(result),
     }
