@@ -8,13 +8,9 @@
 //! before the origin is changed. What is written to the snapshot itself may be lost until a flush, so the table is then
 //! written at the flush. A merge copies a chunk, flushes the origin and clears the entry, durably, before anything else may
 //! change the chunk.
-//!
-//! A store that fails a flush may have lost copies that no flush has covered, and be flushed again when the program has
-//! acknowledged that. Such a copy is made again from the origin before anything else is done with its chunk, except for what the
-//! snapshot has written to it since the failure. A merge copies a section again if a failure was acknowledged meanwhile.
 
 use crate::kit::{
-    Below, Buffer, CopyError, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Run, Table, Task, Transfer,
+    Below, Buffer, CopyError, Event, Layer, Mode, Notices, Pace, Permits, Ranges, Run, Table, Task,
     write_copies,
 };
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -24,7 +20,7 @@ use platter_block::defect::{self, Defect};
 use platter_block::fault::{self, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
 use platter_block::status::Item;
-use state::{Health, Since, State};
+use state::{Health, State};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -64,14 +60,6 @@ struct Cow {
 
 fn failed(kind: Kind) -> Fault {
     Fault::new(kind, Stage::Layer)
-}
-
-/// Why a copy to the store could not be made.
-fn of_copy(error: CopyError) -> String {
-    match error {
-        CopyError::Read(fault) => format!("its origin could not be read: {fault}"),
-        CopyError::Write(fault) => format!("its store could not be written: {fault}"),
-    }
 }
 
 impl Cow {
@@ -123,8 +111,8 @@ impl Cow {
         if task.is_given_up() {
             return Ok(());
         }
-        let (since, mut copies) = (self.state().since(), Vec::new());
-        for chunk in chunks.clone() {
+        let mut copies = Vec::new();
+        for chunk in chunks {
             let state = self.state();
             if !state.is_good() {
                 return Ok(());
@@ -137,71 +125,14 @@ impl Cow {
         let runs: Vec<Run> = copies.iter().map(|&(.., run)| run).collect();
         if let Err(error) = self.below.copy(ORIGIN, STORE, &runs).await {
             copies.iter().for_each(|&(_, slot, _)| self.table().give_back(slot));
-            return Err(of_copy(error));
+            return Err(match error {
+                CopyError::Read(fault) => format!("its origin could not be read: {fault}"),
+                CopyError::Write(fault) => format!("its store could not be written: {fault}"),
+            });
         }
-        copies.iter().for_each(|&(chunk, slot, _)| self.state().keep(chunk, slot, None, since));
-        loop {
-            self.renew(chunks.clone()).await.map_err(of_copy)?;
-            let committed = self.commit().await;
-            committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))?;
-            if self.state().doubtful(chunks.clone()).is_empty() {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Copies chunks again whose copies the store may have lost. The caller has the lock on them.
-    async fn renew(&self, chunks: Range<u64>) -> Result<(), CopyError> {
-        let since = self.state().since();
-        let doubtful = self.state().doubtful(chunks);
-        let runs: Vec<Run> = doubtful.iter().flat_map(|&chunk| self.state().lost(chunk)).collect();
-        self.below.copy(ORIGIN, STORE, &runs).await?;
-        doubtful.iter().for_each(|&chunk| self.state().renew(chunk, since));
-        Ok(())
-    }
-
-    /// The same without the lock, for all chunks of a range.
-    async fn renew_all(&self, chunks: Range<u64>) -> fault::Status {
-        let doubtful = self.state().doubtful(chunks);
-        for chunk in doubtful {
-            let _permit = self.copiers.take().await;
-            let _lock = self.ranges.lock(chunk..chunk + 1, Mode::Exclusive).await;
-            self.renew(chunk..chunk + 1).await?;
-        }
-        Ok(())
-    }
-
-    /// Commits the table. Returns whether the store was flushed.
-    async fn commit(&self) -> Result<bool, Fault> {
-        let since = self.state().since();
-        let committed = self.table().commit().await;
-        if let Err(fault) = committed {
-            self.state().flush_failed(since, fault);
-        }
-        committed
-    }
-
-    /// The same until no chunk is left out whose copy may be lost.
-    async fn commit_all(&self) -> Result<bool, Fault> {
-        loop {
-            self.renew_all(0..u64::MAX).await?;
-            let flushed = self.commit().await?;
-            let mut state = self.state();
-            state.forget_written();
-            if state.doubtful(0..u64::MAX).is_empty() {
-                return Ok(flushed);
-            }
-        }
-    }
-
-    /// Flushes a device.
-    async fn flush_device(&self, device: usize) -> fault::Status {
-        let since = self.state().since();
-        let flushed = self.below.flush(device).await;
-        if let Err(fault) = flushed {
-            self.state().flush_failed(since, fault);
-        }
-        flushed
+        copies.iter().for_each(|&(chunk, slot, _)| self.state().keep(chunk, slot, false));
+        let committed = self.table().commit().await.map(|_| ());
+        committed.map_err(|fault| format!("the table of its store could not be written: {fault}"))
     }
 
     /// The snapshot is lost, but the origin goes on. Returns when the store says so as well, or cannot be written.
@@ -230,7 +161,6 @@ impl Cow {
     /// A read of the snapshot, or any operation during a merge: each run of chunks where it is.
     async fn map(&self, task: &Task) -> fault::Status {
         let chunks = self.state().chunks(task.pos(), task.len());
-        self.renew_all(chunks.clone()).await?;
         let _lock = match self.is_frozen {
             true => None,
             false => Some(self.ranges.lock(chunks, Mode::Shared).await),
@@ -243,7 +173,7 @@ impl Cow {
         if task.changes() && task.is_durable() {
             // A commit of the merge that failed may have cleared the entries of what was written here. This one does no I/O
             // if none has failed.
-            self.commit().await?;
+            self.table().commit().await?;
         }
         // What was read from the origin may be new if nothing was kept any more.
         if self.state().is_good() { Ok(()) } else { Err(failed(Kind::Io)) }
@@ -266,7 +196,6 @@ impl Cow {
     /// A change of the snapshot: it goes to the store.
     async fn change_view(&self, task: &Task) -> fault::Status {
         let chunks = self.state().chunks(task.pos(), task.len());
-        self.renew_all(chunks.clone()).await?;
         for section in self.sections(chunks) {
             let _permit = self.copiers.take().await;
             let _lock = self.ranges.lock(section.clone(), Mode::Exclusive).await;
@@ -279,36 +208,15 @@ impl Cow {
                 let part = bytes.start.max(task.pos())..bytes.end.min(task.pos() + task.len());
                 if self.state().kept.contains_key(&chunk) {
                     self.mark_written(chunk).await?;
-                    self.change_kept(task, chunk, part).await?;
+                    let runs = self.state().runs(part.start, part.end - part.start);
+                    self.do_runs(task, &runs, part.start - task.pos()).await?;
                 } else if task.op() != Op::Discard {
                     missing.push((chunk, bytes, part));
                 }
             }
             self.fill(task, missing).await?;
         }
-        if task.is_durable() { self.commit_all().await.map(|_| ()) } else { Ok(()) }
-    }
-
-    /// Changes a part of a chunk that the store has. What was on its way when a flush failed may be lost, although the bio succeeds:
-    /// it is done again.
-    async fn change_kept(&self, task: &Task, chunk: u64, part: Range<u64>) -> fault::Status {
-        let runs = self.state().runs(part.start, part.end - part.start);
-        loop {
-            let since = self.state().since();
-            let done = self.do_runs(task, &runs, part.start - task.pos()).await;
-            let mut state = self.state();
-            if let Err(fault) = done {
-                // It may be that of a flush behind a durable change.
-                if task.is_durable() {
-                    state.flush_failed(since, fault);
-                }
-                return done;
-            }
-            if !state.has_failed_since(since) {
-                state.wrote(chunk, part);
-                return done;
-            }
-        }
+        if task.is_durable() { self.table().commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Brings chunks of the origin, with their parts that a bio changes, to the store. It returns when all I/O is over, so
@@ -344,17 +252,18 @@ impl Cow {
                 }
                 Ok(buffer)
             });
+            let place = self.state().header.data_pos(slot);
             match filled {
-                Ok(buffer) => writes.push((chunk, slot, part, self.begin_fill(task, slot, buffer))),
+                Ok(buffer) => writes.push((chunk, slot, task.write(STORE, place, buffer))),
                 Err(fault) => {
                     self.table().give_back(slot);
                     status = status.and(Err(fault));
                 }
             }
         }
-        for (chunk, slot, part, write) in writes {
-            match self.end_fill(task, slot, write).await {
-                Ok(since) => self.state().keep(chunk, slot, Some(part), since),
+        for (chunk, slot, write) in writes {
+            match write.await {
+                Ok(_) => self.state().keep(chunk, slot, true),
                 Err(fault) => {
                     self.table().give_back(slot);
                     status = status.and(Err(fault));
@@ -365,29 +274,9 @@ impl Cow {
         status
     }
 
-    /// Writes a chunk to a slot.
-    fn begin_fill(&self, task: &Task, slot: u64, buffer: Buffer) -> (Since, Transfer) {
-        let state = self.state();
-        let (since, place) = (state.since(), state.header.data_pos(slot));
-        drop(state);
-        (since, task.write(STORE, place, buffer))
-    }
-
-    /// Waits until a slot has been written, again if a flush has failed meanwhile. Returns when the last write began.
-    async fn end_fill(&self, task: &Task, slot: u64, write: (Since, Transfer)) -> Result<Since, Fault> {
-        let (mut since, mut write) = write;
-        loop {
-            let buffer = write.await?;
-            if !self.state().has_failed_since(since) {
-                return Ok(since);
-            }
-            (since, write) = self.begin_fill(task, slot, buffer);
-        }
-    }
-
     /// Records that a chunk no longer has the origin's old contents, before it is changed, if the next opening compares it.
     async fn mark_written(&self, chunk: u64) -> fault::Status {
-        if self.state().set_written(chunk) { self.commit().await.map(|_| ()) } else { Ok(()) }
+        if self.state().set_written(chunk) { self.table().commit().await.map(|_| ()) } else { Ok(()) }
     }
 
     /// Copies all chunks of the store to the origin.
@@ -418,20 +307,13 @@ impl Cow {
             Run { from: to, to: from, len }
         };
         let runs: Vec<Run> = kept.iter().map(back).collect();
-        loop {
-            let doubts = self.table().doubts();
-            self.below.copy(STORE, ORIGIN, &runs).await?;
-            if !defect::is_on(Defect::SnapshotMergeUnflushed) {
-                self.below.flush(ORIGIN).await?;
-            }
-            // Otherwise the origin may have lost copies in a flush that failed before this one.
-            if self.table().doubts() == doubts {
-                break;
-            }
+        self.below.copy(STORE, ORIGIN, &runs).await?;
+        if !defect::is_on(Defect::SnapshotMergeUnflushed) {
+            self.below.flush(ORIGIN).await?;
         }
         let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.table().get(slot)).collect();
         kept.iter().for_each(|&(_, slot)| self.table().set(slot, 0));
-        let status = self.commit().await.map(|_| ());
+        let status = self.table().commit().await.map(|_| ());
         for (&(chunk, slot), entry) in kept.iter().zip(before) {
             match status {
                 Ok(()) => drop(self.state().kept.remove(&chunk)),
@@ -488,17 +370,12 @@ impl Layer for Cow {
             return Err(failed(Kind::Io));
         }
         if self.is_merging() {
-            self.flush_device(ORIGIN).await?;
+            below.flush(ORIGIN).await?;
         }
         // A commit that had begun before may not cover what was written in place since.
-        let flushed = self.commit_all().await?;
+        let flushed = self.table().commit().await?;
         let joins = defect::is_on(Defect::SnapshotFlushJoins);
-        if flushed || joins { Ok(()) } else { self.flush_device(STORE).await }
-    }
-
-    /// Before, because a commit could name lost copies otherwise, and a merge forget chunks.
-    fn before_acknowledgement(&self) {
-        self.table().doubt();
+        if flushed || joins { Ok(()) } else { below.flush(STORE).await }
     }
 
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)> {

@@ -88,8 +88,6 @@ impl<L: Layer> Backend for Stateful<L> {
 
     fn acknowledge_flush_failure(&self) {
         let layer = &self.frame.layer;
-        // First: the layer must not take for durable what a device has lost, which can be flushed again after this.
-        layer.before_acknowledgement();
         let devices = self.frame.devices.iter().enumerate();
         devices
             .filter(|(number, _)| layer.acknowledges(*number))

@@ -53,10 +53,6 @@ pub trait Layer: Send + Sync + 'static {
         true
     }
 
-    /// The program is about to accept that. The devices below do not know it yet: they will be flushed again, also if they have
-    /// lost what the layer needs and the program has not written.
-    fn before_acknowledgement(&self) {}
-
     /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;
 

@@ -7,9 +7,6 @@
 //!
 //! A [commit](Table::commit) flushes the device before it writes the blocks, so an entry never names data that is not
 //! durable. Commits that are asked for while one is under way share the next one.
-//!
-//! A device may lose data when a flush fails, and be flushed again once the program has acknowledged that. New entries whose data
-//! no flush has covered by then are [doubtful](Table::doubt): a commit leaves them out until their data has been written again.
 
 use super::core::Below;
 use super::memory::Buffer;
@@ -66,22 +63,7 @@ struct Entries {
     durable: u64,
     /// Entries whose last change is not durable, with the number of that change.
     pending: BTreeMap<u64, u64>,
-    /// Entries whose data no flush has covered, with the number of the change that named it.
-    fresh: BTreeMap<u64, u64>,
-    /// Those of them whose data may be lost.
-    doubtful: BTreeSet<u64>,
-    /// Counts how often that was said of the fresh ones.
-    doubts: u64,
     committing: bool,
-}
-
-/// What a commit writes.
-struct Batch {
-    dirty: BTreeSet<u64>,
-    blocks: Vec<(u64, Buffer)>,
-    /// The counts when it was made.
-    changes: u64,
-    doubts: u64,
 }
 
 impl Table {
@@ -109,44 +91,13 @@ impl Table {
 
     /// Changes an entry; 0 makes it free. The change is durable when a [commit](Table::commit) that begins after it has ended.
     pub fn set(&self, index: u64, entry: u64) {
-        self.state().set(index, entry);
-    }
-
-    /// Sets an entry that was [taken](Table::take) or is doubtful: what it names has been written. `doubts` is the
-    /// [count](Table::doubts) from before that; if it has changed, the entry is doubtful.
-    pub fn name(&self, index: u64, entry: u64, doubts: u64) {
         let mut state = self.state();
-        let change = state.set(index, entry);
-        state.fresh.insert(index, change);
-        match state.doubts == doubts {
-            true => state.doubtful.remove(&index),
-            false => state.doubtful.insert(index),
-        };
-    }
-
-    /// Whether no flush has covered yet what an entry names.
-    pub fn is_fresh(&self, index: u64) -> bool {
-        self.state().fresh.contains_key(&index)
-    }
-
-    /// The device is about to be flushed again although a flush of it has failed: it may have lost what fresh entries name. To be
-    /// called before.
-    pub fn doubt(&self) {
-        let mut state = self.state();
-        let Entries { fresh, doubtful, doubts, .. } = &mut *state;
-        doubtful.extend(fresh.keys());
-        *doubts += 1;
-    }
-
-    /// Counts the calls of [`doubt`](Table::doubt).
-    pub fn doubts(&self) -> u64 {
-        self.state().doubts
-    }
-
-    /// The doubtful entries, with their indexes.
-    pub fn doubtful(&self) -> Vec<(u64, u64)> {
-        let state = self.state();
-        state.doubtful.iter().map(|&index| (index, state.entries[index as usize])).collect()
+        state.taken.remove(&index);
+        state.entries[index as usize] = entry;
+        state.dirty.insert(index / PER_GROUP);
+        state.changes += 1;
+        let change = state.changes;
+        state.pending.insert(index, change);
     }
 
     /// Whether the device has an entry as it is, durably.
@@ -217,9 +168,8 @@ impl Table {
         Ok(used)
     }
 
-    /// Makes all changes durable that were made before this call, and the data that they name, except for entries that are
-    /// [doubtful](Table::doubtful) afterwards. Returns whether the device was flushed after the call; otherwise a commit that had
-    /// begun was enough.
+    /// Makes all changes durable that were made before this call, and the data that they name. Returns whether the device was
+    /// flushed after the call; otherwise a commit that had begun was enough.
     ///
     /// # Errors
     /// That of the flush or of a write. The changes stay to be made durable.
@@ -246,57 +196,37 @@ impl Table {
     }
 
     async fn write(&self) -> Status {
-        let (batch, mut status) = self.flush().await;
+        let (dirty, changes, blocks) = {
+            let mut state = self.state();
+            state.committing = true;
+            let dirty = std::mem::take(&mut state.dirty);
+            let block = |&group: &u64| {
+                let mut buffer = Buffer::new(GROUP as usize);
+                let entries = state.entries.iter().skip((group * PER_GROUP) as usize);
+                let entries: Vec<u64> = entries.take(PER_GROUP as usize).copied().collect();
+                self.encode(group, &entries, buffer.bytes_mut());
+                (self.pos + group * GROUP, buffer)
+            };
+            let blocks: Vec<(u64, Buffer)> = dirty.iter().map(block).collect();
+            (dirty, state.changes, blocks)
+        };
+        let mut status = match defect::is_on(Defect::SnapshotTableFirst) {
+            true => Ok(()),
+            false => self.below.flush(self.device).await,
+        };
         if status.is_ok() {
             let write = |(pos, buffer)| self.below.write(self.device, pos, buffer, Flags::FUA);
-            let writes: Vec<_> = batch.blocks.into_iter().map(write).collect();
+            let writes: Vec<_> = blocks.into_iter().map(write).collect();
             for write in writes {
                 status = status.and(write.await.map(|_| ()));
             }
         }
         let mut state = self.state();
         match status {
-            Ok(()) => state.committed(batch.changes),
-            Err(_) => state.dirty.extend(batch.dirty),
+            Ok(()) => state.committed(changes),
+            Err(_) => state.dirty.extend(dirty),
         }
         status
-    }
-
-    /// Flushes the device. Returns what may be written after that.
-    async fn flush(&self) -> (Batch, Status) {
-        loop {
-            let batch = self.batch();
-            let status = match defect::is_on(Defect::SnapshotTableFirst) {
-                true => Ok(()),
-                false => self.below.flush(self.device).await,
-            };
-            let mut state = self.state();
-            if status.is_ok() && state.doubts != batch.doubts {
-                // Entries in the blocks may be doubtful now.
-                state.dirty.extend(batch.dirty);
-                continue;
-            }
-            if status.is_ok() {
-                state.cover(batch.changes);
-            }
-            return (batch, status);
-        }
-    }
-
-    /// The changes until now, as blocks.
-    fn batch(&self) -> Batch {
-        let mut state = self.state();
-        state.committing = true;
-        let dirty = std::mem::take(&mut state.dirty);
-        let block = |&group: &u64| {
-            let mut buffer = Buffer::new(GROUP as usize);
-            let end = ((group + 1) * PER_GROUP).min(state.entries.len() as u64);
-            let entries: Vec<u64> = (group * PER_GROUP..end).map(|index| state.certain(index)).collect();
-            self.encode(group, &entries, buffer.bytes_mut());
-            (self.pos + group * GROUP, buffer)
-        };
-        let blocks = dirty.iter().map(block).collect();
-        Batch { blocks, dirty, changes: state.changes, doubts: state.doubts }
     }
 
     /// Writes the entries of a group.
@@ -333,37 +263,12 @@ impl Table {
 }
 
 impl Entries {
-    /// Changes an entry. Returns the number of the change.
-    fn set(&mut self, index: u64, entry: u64) -> u64 {
-        self.taken.remove(&index);
-        if entry == 0 {
-            self.fresh.remove(&index);
-            self.doubtful.remove(&index);
-        }
-        self.entries[index as usize] = entry;
-        self.dirty.insert(index / PER_GROUP);
-        self.changes += 1;
-        self.pending.insert(index, self.changes);
-        self.changes
-    }
-
-    /// An entry as it may be written.
-    fn certain(&self, index: u64) -> u64 {
-        if self.doubtful.contains(&index) { 0 } else { self.entries[index as usize] }
-    }
-
-    /// Records that a flush has covered what this number of changes names.
-    fn cover(&mut self, changes: u64) {
-        let doubtful = &self.doubtful;
-        self.fresh.retain(|index, change| *change > changes || doubtful.contains(index));
-    }
-
     /// Records that this number of changes is durable.
     fn committed(&mut self, changes: u64) {
         self.durable = self.durable.max(changes);
-        let (entries, doubtful, next) = (&self.entries, &self.doubtful, &mut self.next);
+        let (entries, next) = (&self.entries, &mut self.next);
         self.pending.retain(|&index, change| {
-            let is_over = *change <= changes && !doubtful.contains(&index);
+            let is_over = *change <= changes;
             if is_over && entries[index as usize] == 0 {
                 *next = (*next).min(index);
             }

@@ -9,7 +9,6 @@ mod host_lane;
 mod md_superblock;
 mod partition;
 mod snapshot;
-mod snapshot_flush_failure;
 mod snapshot_given_up;
 mod snapshot_merge;
 mod status;

@@ -130,37 +130,6 @@ fn a_commit_that_failed_is_made_up_for() {
     });
 }
 
-/// Data that no flush has covered may be lost when a failed one is acknowledged.
-#[test]
-fn what_may_be_lost_is_named_when_it_was_written_again() {
-    over(&ram(), |below| async move {
-        let table = Table::new(&below, 0, POS, 1, COUNT);
-        table.make().await?;
-        let [safe, lost, late] = [table.take(), table.take(), table.take()].map(Option::unwrap);
-        let before = table.doubts();
-        table.name(safe, 5, before);
-        table.commit().await?;
-        table.name(lost, 6, before);
-        table.doubt();
-        table.name(late, 7, before);
-        assert_eq!(table.doubtful(), [(lost, 6), (late, 7)]);
-        table.commit().await?;
-        assert_eq!([safe, lost, late].map(|index| table.is_durable(index)), [true, false, false]);
-        let read = Table::new(&below, 0, POS, 1, COUNT);
-        assert_eq!(read.load().await, Ok(vec![(safe, 5)]));
-        for (index, entry) in [(lost, 6), (late, 7)] {
-            table.name(index, entry, table.doubts());
-        }
-        assert_eq!(table.doubtful(), []);
-        assert!(table.commit().await? && table.is_durable(lost));
-        assert_eq!(read.load().await, Ok(vec![(safe, 5), (lost, 6), (late, 7)]));
-        // The flush has covered them.
-        table.doubt();
-        assert_eq!(table.doubtful(), []);
-        Ok(())
-    });
-}
-
 #[test]
 fn one_of_two_copies_is_enough() {
     over(&ram(), |below| async move {
