@@ -1,5 +1,6 @@
 //! Models of who flushes a device. A thread that waits for ever is reported as a deadlock.
 
+use crate::check;
 use crate::flushes::{Ended, Flushes, Turn};
 use crate::sync::{Mutex, lock};
 use loom::thread;
@@ -68,12 +69,6 @@ impl Model {
         }
         assert!(lock(&self.device).durable >= own);
     }
-}
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
 }
 
 #[test]

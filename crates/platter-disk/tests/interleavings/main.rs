@@ -34,6 +34,20 @@ mod unplugs;
 #[path = "../../src/disk_backend/woken.rs"]
 mod woken;
 
+/// Checks all interleavings with up to three involuntary switches of threads.
+pub(crate) fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// More rounds of a runner than models need in which it never leaves.
+pub(crate) const ROUNDS: u32 = 100;
+
+pub(crate) fn never_leaves() {
+    unreachable!("there are fewer kicks than rounds");
+}
+
 mod flushing;
 mod models;
 mod plugging;

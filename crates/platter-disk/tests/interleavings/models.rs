@@ -9,25 +9,12 @@ use crate::tally::Tally;
 use crate::tokens::Tokens;
 use crate::wake::WakeFd;
 use crate::woken::Woken;
+use crate::{ROUNDS, check, never_leaves};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use platter_block::bio::Bio;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Checks all interleavings with up to three involuntary switches of threads.
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// More rounds than any of these models needs.
-const ROUNDS: u32 = 100;
-
-fn never_leaves() {
-    unreachable!("there are fewer kicks than rounds");
-}
 
 fn spawn(task: impl FnOnce() + 'static) -> thread::JoinHandle<()> {
     thread::spawn(task)

@@ -3,11 +3,9 @@
 use crate::runner::Runner;
 use crate::sync::{Mutex, lock};
 use crate::unplugs::Unplugs;
+use crate::{ROUNDS, never_leaves};
 use loom::thread;
 use std::rc::Rc;
-
-/// More rounds than these models need.
-const ROUNDS: u32 = 100;
 
 /// Bios are bits.
 #[derive(Default)]
@@ -55,7 +53,7 @@ impl Model {
             }
             false
         };
-        self.queue.run(step, || unreachable!("there are fewer kicks than rounds"));
+        self.queue.run(step, never_leaves);
     }
 
     fn started(&self) -> u32 {

@@ -1,5 +1,6 @@
 //! Models of the lanes of synchronous callers. A caller that waits for ever is reported as a deadlock.
 
+use crate::check;
 use crate::lane_pool::{LanePool, NoLane};
 use crate::sync::{Mutex, lock};
 use loom::cell::UnsafeCell;
@@ -7,12 +8,6 @@ use loom::thread;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
 
 fn forever() -> Option<Duration> {
     None

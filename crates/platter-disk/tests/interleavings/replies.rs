@@ -1,17 +1,12 @@
 //! Models of the replies through which futures get their completed bios. The checker reports two threads that access one
 //! bio at the same time.
 
+use crate::check;
 use crate::reply::{Reply, Returned};
 use crate::sync::{Mutex, lock};
 use loom::thread;
 use platter_block::bio::Bio;
 use std::sync::Arc;
-
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
 
 fn bio(token: u64) -> Bio {
     let mut bio = Bio::flush();

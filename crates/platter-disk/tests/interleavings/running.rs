@@ -3,22 +3,9 @@
 use crate::runner::Runner;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
 use crate::wake::WakeFd;
+use crate::{ROUNDS, check, never_leaves};
 use loom::thread;
 use std::sync::Arc;
-
-/// Checks all interleavings with up to three involuntary switches of threads.
-fn check(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
-    builder.check(model);
-}
-
-/// More rounds than the first model needs.
-const ROUNDS: u32 = 100;
-
-fn never_leaves() {
-    unreachable!("there are fewer kicks than rounds");
-}
 
 /// Work left to the holder of the lock is done, even if the holder only reads the state.
 #[test]

@@ -59,7 +59,7 @@ impl Rig {
     }
 }
 
-/// Where the chunks are in a store with room for so many.
+/// Byte offset of the first chunk in a store that can hold this many chunks.
 fn data(chunks: u64) -> u64 {
     8192 + Table::bytes(chunks)
 }
