@@ -1,15 +1,13 @@
 //! The cost of unused devices: no processor time, and little memory.
 
+mod slow;
+
 use platter_block::bio::{Bio, Flags};
-use platter_block::disk::FnDisk;
-use platter_block::driver::{Completion, Driver, Geometry, Started};
-use platter_block::limits::Limits;
-use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
-use platter_disk::disk_backend::DiskSettings;
 use platter_disk::open::DiskOptions;
 use platter_disk::pool::Pool;
 use platter_disk::service;
+use slow::slow_disk;
 use std::fs;
 use std::future::Future;
 use std::pin::Pin;
@@ -93,36 +91,6 @@ fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
-}
-
-/// Completes nothing until the test says so, and has no descriptor for completions.
-struct Slow {
-    let_go: Arc<AtomicBool>,
-    held: Vec<Completion>,
-}
-
-impl Driver for Slow {
-    fn queue(&mut self, _now: Time, request: &Started<'_>) -> bool {
-        self.held.push(Completion { tag: request.tag, result: request.len as i64 });
-        true
-    }
-
-    fn submit(&mut self, _now: Time) {}
-
-    fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        if self.let_go.load(Ordering::Relaxed) {
-            done.append(&mut self.held);
-        }
-    }
-
-    fn wait(&mut self, _now: Time, _timeout: Option<Span>) {}
-}
-
-fn slow_disk(let_go: &Arc<AtomicBool>) -> Device {
-    let let_go = Arc::clone(let_go);
-    let driver = move |_| Ok(Box::new(Slow { let_go: Arc::clone(&let_go), held: Vec::new() }) as _);
-    let disk = FnDisk::new("slow", Geometry::new(1 << 20, Limits::unlimited(512)), driver);
-    Device::from_disk(disk, DiskSettings::default(), None).unwrap()
 }
 
 /// One test, so that nothing else runs in the process.

@@ -40,6 +40,27 @@ fn depth(depth: u32) -> DeviceLimits {
     DeviceLimits { depth, ..DeviceLimits::default() }
 }
 
+/// Two clients of a device that takes one request at a time: the first one has it, and the second one waits.
+struct Two {
+    arbiter: Arc<Arbiter>,
+    first: Share,
+    second: Share,
+    /// That of the second one.
+    bell: Arc<Counted>,
+}
+
+impl Two {
+    fn new() -> Two {
+        let arbiter = Arbiter::new();
+        let (first, bell) = (join(&arbiter, 1), Arc::new(Counted::default()));
+        let second = arbiter.join(2, Arc::clone(&bell) as Arc<dyn Bell>);
+        arbiter.set_device(depth(1)).unwrap();
+        assert_eq!(first.admit(NOW, 4096), Admit::Now);
+        assert_eq!(second.admit(NOW, 4096), Admit::OnBell);
+        Two { arbiter, first, second, bell }
+    }
+}
+
 fn bandwidth(bandwidth: u64) -> Option<ClientLimits> {
     Some(ClientLimits { bandwidth, ..ClientLimits::default() })
 }
@@ -71,12 +92,7 @@ fn what_has_started_without_a_limit_counts_in_a_depth() {
 
 #[test]
 fn a_depth_that_is_switched_off_and_on_counts_what_runs() {
-    let arbiter = Arbiter::new();
-    let (first, bell) = (join(&arbiter, 1), Arc::new(Counted::default()));
-    let second = arbiter.join(2, Arc::clone(&bell) as Arc<dyn Bell>);
-    arbiter.set_device(depth(1)).unwrap();
-    assert_eq!(first.admit(NOW, 4096), Admit::Now);
-    assert_eq!(second.admit(NOW, 4096), Admit::OnBell);
+    let Two { arbiter, first, second, bell } = Two::new();
     let before = bell.count();
     arbiter.set_device(depth(0)).unwrap();
     assert!(bell.count() > before, "the limit has ended");
@@ -97,12 +113,7 @@ fn a_depth_that_is_switched_off_and_on_counts_what_runs() {
 
 #[test]
 fn a_depth_that_is_raised_wakes_those_that_wait() {
-    let arbiter = Arbiter::new();
-    let (first, bell) = (join(&arbiter, 1), Arc::new(Counted::default()));
-    let second = arbiter.join(2, Arc::clone(&bell) as Arc<dyn Bell>);
-    arbiter.set_device(depth(1)).unwrap();
-    assert_eq!(first.admit(NOW, 4096), Admit::Now);
-    assert_eq!(second.admit(NOW, 4096), Admit::OnBell);
+    let Two { arbiter, first, second, bell } = Two::new();
     let before = bell.count();
     arbiter.set_device(depth(2)).unwrap();
     assert!(bell.count() > before);

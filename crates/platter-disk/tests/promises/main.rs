@@ -8,6 +8,8 @@ mod leaving;
 mod locks;
 mod process;
 mod shortage;
+#[path = "../slow/mod.rs"]
+mod slow;
 mod wakers;
 
 use platter_block::bio::Bio;
