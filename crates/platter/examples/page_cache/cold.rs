@@ -9,11 +9,8 @@ use std::time::Instant;
 fn used() -> (u64, f64) {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse().ok());
-    // Behind the name in brackets: field 14 is user time and 15 system time, in hundredths of a second.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-    let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
-    (bytes.unwrap_or(0), ticks as f64 / 100.0)
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    (bytes.unwrap_or(0), cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9)
 }
 
 /// Runs something that reads `amount` units.
