@@ -81,6 +81,16 @@ fn explain(why: &str) -> c_int {
 
 fn start() -> Result<&'static Running, c_int> {
     let options = Options::from_environment().map_err(|why| explain(&why))?;
+    // Before the thread is started: another thread may fork meanwhile, and its child must find nobody starting.
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
+        // SAFETY: functions that live as long as the library, which stays loaded.
+        unsafe {
+            libc::pthread_atfork(None, None, Some(in_child));
+            if options.report != ReportForm::Off {
+                libc::atexit(report);
+            }
+        }
+    }
     let (tell, told) = mpsc::channel();
     let builder = std::thread::Builder::new().name("platter-aio".into()).stack_size(STACK_BYTES);
     // Signals are for the program's own threads.
@@ -94,15 +104,6 @@ fn start() -> Result<&'static Running, c_int> {
         Ok(Err(error)) => return Err(refusal(&error)),
         Err(_) => return Err(libc::EAGAIN),
     };
-    if !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: functions that live as long as the library, which stays loaded.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(in_child));
-            if options.report != ReportForm::Off {
-                libc::atexit(report);
-            }
-        }
-    }
     let Options { personality, report, .. } = options;
     let running = Box::into_raw(Box::new(Running { inbox, personality, report, driver }));
     RUNNING.store(running, Ordering::Release);
