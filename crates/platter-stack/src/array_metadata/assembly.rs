@@ -110,7 +110,11 @@ impl fmt::Display for Problem {
                 write!(f, "{device} has {now} bytes, and the array needs {needed} of it: it has shrunk")
             }
             Problem::Unfinished(name) => {
-                write!(f, "the creation of the array \"{name}\" was interrupted; create it again")
+                write!(
+                    f,
+                    "the creation of the array \"{name}\" was interrupted; create it again with --force, or remove what is \
+                     left of it with `raid wipe --force`"
+                )
             }
             Problem::Retired(name) => {
                 write!(f, "the array \"{name}\" was being wiped; wipe it again to finish")
