@@ -9,6 +9,7 @@ use platter_disk::clock;
 use super::IoError;
 use super::outcome::Outcome;
 use super::plan::{Course, Plan, span};
+use super::usage::Usage;
 use super::worker::Worker;
 use crate::workload::Offsets;
 
@@ -70,8 +71,9 @@ pub(super) fn work(
     let mut job = Running { plan, index, worker, course, ramp_ios: 0, cancelled: false };
     job.worker.desk.now = start;
     let begin = job.ramp(start);
+    let before = Usage::now();
     job.measure(begin);
-    let end = clock::now();
+    let (end, after) = (clock::now(), Usage::now());
     announcer.tell(Stage::Measured);
     job.read_back();
     let mismatch = match &job.course {
@@ -84,6 +86,7 @@ pub(super) fn work(
         ramp_ios,
         begin,
         end,
+        used: [before, after],
         failure: worker.desk.failure,
         mismatch,
         cancelled,

@@ -4,6 +4,7 @@ use platter_block::fault::Error as DeviceError;
 use platter_block::time::Time;
 
 use super::tally::Tally;
+use super::usage::Usage;
 
 /// The result of a job.
 pub(super) struct Outcome {
@@ -13,6 +14,8 @@ pub(super) struct Outcome {
     /// When measuring began and ended.
     pub(super) begin: Time,
     pub(super) end: Time,
+    /// Resources that the whole process had used at these two times.
+    pub(super) used: [Usage; 2],
     pub(super) failure: Option<DeviceError>,
     pub(super) mismatch: Option<String>,
     pub(super) cancelled: bool,

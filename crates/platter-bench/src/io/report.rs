@@ -143,7 +143,6 @@ impl IoReport {
 
 pub(super) struct Measured {
     pub(super) outcomes: Vec<Outcome>,
-    pub(super) usage: Usage,
     pub(super) simulated: Option<Simulated>,
     pub(super) counts: Counts,
 }
@@ -151,10 +150,11 @@ pub(super) struct Measured {
 const NAMES: [&str; DIRECTIONS] = ["read", "write", "trim"];
 
 pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: Measured) -> IoReport {
-    let Measured { mut outcomes, usage, counts, simulated } = measured;
+    let Measured { mut outcomes, counts, simulated } = measured;
     let Counts { queues: counters, device, cache } = counts;
     let begin = outcomes.iter().map(|o| o.begin).min().unwrap_or_default();
     let wall_ns = outcomes.iter().map(|o| o.end.since(begin).0).max().unwrap_or(0);
+    let usage = usage_of(&outcomes);
     let mut tally = Tally::new();
     outcomes.iter().for_each(|o| tally.merge(&o.tally));
     let ios = tally.all();
@@ -203,6 +203,40 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
     }
 }
 
+/// What the process used from the time at which the first job began to be measured to the end of the last.
+fn usage_of(outcomes: &[Outcome]) -> Usage {
+    let first = outcomes.iter().min_by_key(|o| o.begin).map(|o| o.used[0]).unwrap_or_default();
+    let last = outcomes.iter().max_by_key(|o| o.end).map(|o| o.used[1]).unwrap_or_default();
+    last.since(&first)
+}
+
 fn describe(device: &Device) -> DeviceReport {
     DeviceReport { name: device.name().to_string(), facts: device.facts(), parts: about(device) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use platter_block::time::Time;
+
+    fn outcome(begin: u64, end: u64, used_ns: [u64; 2]) -> Outcome {
+        Outcome {
+            tally: Tally::new(),
+            ramp_ios: 0,
+            begin: Time(begin),
+            end: Time(end),
+            used: used_ns.map(|user_ns| Usage { user_ns, ..Usage::default() }),
+            failure: None,
+            mismatch: None,
+            cancelled: false,
+        }
+    }
+
+    #[test]
+    fn resources_are_those_from_the_first_begin_to_the_last_end() {
+        let outcomes = [outcome(20, 90, [7, 50]), outcome(10, 70, [4, 30]), outcome(15, 80, [5, 40])];
+        assert_eq!(usage_of(&outcomes).cpu_ns(), 46);
+        assert_eq!(usage_of(&outcomes[1..2]).cpu_ns(), 26);
+        assert_eq!(usage_of(&[]), Usage::default());
+    }
 }

@@ -15,7 +15,6 @@ use super::outcome::Outcome;
 use super::plan::Plan;
 use super::report::{Measured, build};
 use super::simulated::{self, Run, shared_clock};
-use super::usage::Usage;
 use super::{IoError, IoReport};
 use crate::workload::JobOptions;
 
@@ -30,9 +29,9 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
     let before = Counts::of(devices);
     if clock.is_some() {
-        let Run { outcome, usage, simulated } = simulated::run(&plan, hooks)?;
+        let Run { outcome, simulated } = simulated::run(&plan, hooks)?;
         let counts = Counts::of(devices).since(&before);
-        let measured = Measured { outcomes: vec![outcome], usage, counts, simulated: Some(simulated) };
+        let measured = Measured { outcomes: vec![outcome], counts, simulated: Some(simulated) };
         return Ok(build(job, devices, seed, measured));
     }
     let (send, stages) = channel();
@@ -54,14 +53,16 @@ pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) ->
         let all_ready = failure.is_none() && are_ready(&stages, threads.len());
         let watch = Watch::start(&plan, hooks.progress);
         plan.gate.open(all_ready);
-        let usage = if all_ready { watch.until_measured(&stages, threads.len()) } else { Usage::default() };
+        if all_ready {
+            watch.until_measured(&stages, threads.len());
+        }
         let outcomes = collect(threads);
         if let Some(failure) = failure {
             return Err(failure);
         }
         let outcomes: Vec<Outcome> = outcomes?.into_iter().flatten().collect();
         let counts = Counts::of(devices).since(&before);
-        let measured = Measured { outcomes, usage, counts, simulated: None };
+        let measured = Measured { outcomes, counts, simulated: None };
         Ok(build(job, devices, seed, measured))
     })
 }
@@ -85,8 +86,6 @@ struct Watch<'p, 'a> {
     plan: &'p Plan<'p>,
     progress: Option<&'a mut dyn FnMut(&Progress)>,
     start: Instant,
-    /// As of the end of the ramp time.
-    usage: Usage,
     ramp: Duration,
     last: (Instant, u64),
 }
@@ -94,36 +93,25 @@ struct Watch<'p, 'a> {
 impl<'p, 'a> Watch<'p, 'a> {
     fn start(plan: &'p Plan<'p>, progress: Option<&'a mut dyn FnMut(&Progress)>) -> Self {
         let start = Instant::now();
-        let (ramp, usage) = (plan.job.ramp_time, Usage::now());
-        Self { plan, progress, start, usage, ramp, last: (start, 0) }
+        Self { plan, progress, start, ramp: plan.job.ramp_time, last: (start, 0) }
     }
 
-    /// Reports progress until all jobs have been measured. Returns the resources that they used.
-    fn until_measured(mut self, stages: &Receiver<Stage>, jobs: usize) -> Usage {
+    /// Reports progress until all jobs have been measured.
+    fn until_measured(mut self, stages: &Receiver<Stage>, jobs: usize) {
         let mut measured = 0;
-        let mut ramping = self.ramp > Duration::ZERO;
         let mut tick = self.start + TICK;
         while measured < jobs {
-            let ramp_end = self.start.checked_add(self.ramp).filter(|_| ramping);
-            let next = ramp_end.map_or(tick, |end| end.min(tick));
-            match stages.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            match stages.recv_timeout(tick.saturating_duration_since(Instant::now())) {
                 Ok(Stage::Measured) => measured += 1,
                 Ok(Stage::Ready | Stage::GaveUp) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => {
                     let now = Instant::now();
-                    if ramp_end.is_some_and(|end| now >= end) {
-                        ramping = false;
-                        self.usage = Usage::now();
-                    }
-                    if now >= tick {
-                        self.report(now, ramping);
-                        tick += TICK;
-                    }
+                    self.report(now, now.duration_since(self.start) < self.ramp);
+                    tick += TICK;
                 }
             }
         }
-        Usage::now().since(&self.usage)
     }
 
     fn report(&mut self, now: Instant, ramping: bool) {

@@ -62,7 +62,6 @@ struct Troubles {
 /// The result of a simulated run.
 pub(super) struct Run {
     pub(super) outcome: Outcome,
-    pub(super) usage: Usage,
     pub(super) simulated: Simulated,
 }
 
@@ -121,7 +120,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             self.simulation.tally().forget();
             self.ramping = false;
         }
-        let (begin, real, usage) = (self.load.now(), Instant::now(), Usage::now());
+        let (begin, real, before) = (self.load.now(), Instant::now(), Usage::now());
         if !self.cancelled {
             let plan = self.plan;
             self.simulation.allow(&mut self.load, &|job| plan.quota(job))?;
@@ -129,7 +128,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             self.run_until(until)?;
         }
         self.drain()?;
-        let (end, usage) = (self.load.now(), Usage::now().since(&usage));
+        let (end, after) = (self.load.now(), Usage::now());
         let simulated = Simulated { real: real.elapsed() };
         self.read_back()?;
         let Troubles { failure, mismatch } = self.simulation.troubles();
@@ -138,11 +137,12 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             ramp_ios: self.ramp_ios,
             begin,
             end,
+            used: [before, after],
             failure,
             mismatch,
             cancelled: self.cancelled,
         };
-        Ok(Run { outcome, usage, simulated })
+        Ok(Run { outcome, simulated })
     }
 
     fn run_until(&mut self, until: Time) -> Result<(), IoError> {
