@@ -67,6 +67,11 @@ impl Careful {
         Some(paced.max(self.rests_until)).filter(|&at| at > desk.now)
     }
 
+    /// I/Os that were meant to start before `end` and had no free bio by then, of `left` that might have started.
+    pub(super) fn missed(&self, left: u64, end: Time) -> u64 {
+        self.arrivals.as_ref().map_or(0, |arrivals| arrivals.missed(end.0)).min(left)
+    }
+
     /// Starts the I/Os that are due at the desk's time.
     pub(super) fn start_due(&mut self, desk: &mut Desk, submit: &mut impl FnMut(Bio) -> Result<(), Full>) {
         while desk.left > 0 && !desk.idle.is_empty() && desk.now >= self.rests_until {

@@ -68,13 +68,15 @@ pub(super) fn work(
     }
     let start = clock::now();
     let course = plan.course(index, start.0)?;
-    let mut job = Running { plan, index, worker, course, ramp_ios: 0, cancelled: false };
+    let mut job =
+        Running { plan, index, worker, course, ramp_ios: 0, stopped: Default::default(), cancelled: false };
     job.worker.desk.now = start;
     let begin = job.ramp(start);
     let before = Usage::now();
     job.measure(begin);
     let (end, after) = (clock::now(), Usage::now());
     announcer.tell(Stage::Measured);
+    let missed = job.missed();
     job.read_back();
     let mismatch = match &job.course {
         Course::Careful(careful) => careful.first_mismatch(),
@@ -84,6 +86,7 @@ pub(super) fn work(
     Ok(Some(Outcome {
         tally: worker.tally,
         ramp_ios,
+        missed,
         begin,
         end,
         used: [before, after],
@@ -99,6 +102,8 @@ struct Running<'a> {
     worker: Worker,
     course: Course,
     ramp_ios: u64,
+    /// How many I/Os were left when no more were started, and when that was.
+    stopped: (u64, Time),
     cancelled: bool,
 }
 
@@ -125,7 +130,17 @@ impl Running<'_> {
         }
         let until = self.plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
         self.run_until(until);
+        self.stopped = (self.worker.desk.left, self.worker.desk.now.min(until));
         self.drain();
+    }
+
+    /// I/Os of an open loop that were due before the end, and were not started.
+    fn missed(&self) -> u64 {
+        let (left, end) = self.stopped;
+        match &self.course {
+            Course::Careful(careful) => careful.missed(left, end),
+            Course::Uniform(_) => 0,
+        }
     }
 
     fn drain(&mut self) {
@@ -141,7 +156,6 @@ impl Running<'_> {
         while self.worker.desk.now < until && !self.worker.is_over() {
             if self.plan.cancel.load(Relaxed) {
                 self.cancelled = true;
-                self.worker.desk.left = 0;
                 return;
             }
             let end = self.worker.desk.now + SLICE;

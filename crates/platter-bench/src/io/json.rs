@@ -38,6 +38,7 @@ impl IoReport {
         put("sim_requests_per_wall_s", json!(self.sim_requests_per_wall_s()));
         put("ios", json!(self.ios));
         put("ramp_ios", json!(self.ramp_ios));
+        put("missed_ios", json!(self.missed_ios));
         put("iops", json!(self.iops));
         put("mib_per_s", json!(self.mib_per_s));
         put("ns_per_io", json!(self.ns_per_io));

@@ -11,6 +11,8 @@ pub(super) struct Outcome {
     pub(super) tally: Tally,
     /// I/Os of the ramp time.
     pub(super) ramp_ios: u64,
+    /// I/Os of an open loop that were due before the end, and were not started.
+    pub(super) missed: u64,
     /// When measuring began and ended.
     pub(super) begin: Time,
     pub(super) end: Time,

@@ -93,6 +93,9 @@ pub struct IoReport {
     pub ios: u64,
     /// I/Os of the ramp time, not among `ios`.
     pub ramp_ios: u64,
+    /// With `rate_iops`: I/Os that were meant to start before the end and were not started, because no bio was free
+    /// (`iodepth`). Their latencies, which would be long, are in no figure.
+    pub missed_ios: Option<u64>,
     /// I/Os per second.
     pub iops: f64,
     /// MiB per second.
@@ -180,6 +183,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         simulated,
         ios,
         ramp_ios: outcomes.iter().map(|o| o.ramp_ios).sum(),
+        missed_ios: job.rate_iops.map(|_| outcomes.iter().map(|o| o.missed).sum()),
         iops: per_s(ios),
         mib_per_s: units::mib_per_s(ios.saturating_mul(job.bs), wall_ns),
         ns_per_io: per_io(wall_ns),
@@ -223,6 +227,7 @@ mod tests {
         Outcome {
             tally: Tally::new(),
             ramp_ios: 0,
+            missed: 0,
             begin: Time(begin),
             end: Time(end),
             used: used_ns.map(|user_ns| Usage { user_ns, ..Usage::default() }),

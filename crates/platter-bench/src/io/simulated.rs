@@ -46,6 +46,8 @@ pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock
 trait Simulation: Work<Error = IoError> {
     /// Lets each job that has not failed start up to `quota` I/Os, including those in flight, and starts them.
     fn allow(&mut self, load: &mut Load, quota: &dyn Fn(u32) -> u64) -> Result<(), IoError>;
+    /// I/Os that were due before `end`, and were not started.
+    fn missed(&self, end: Time) -> u64;
     fn tally(&mut self) -> &mut Tally;
     /// Makes the jobs read back their writes; returns whether there are any.
     fn begin_reading_back(&mut self, load: &mut Load) -> Result<bool, IoError>;
@@ -127,6 +129,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             let until = plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
             self.run_until(until)?;
         }
+        let missed = self.simulation.missed(self.load.now());
         self.drain()?;
         let (end, after) = (self.load.now(), Usage::now());
         let simulated = Simulated { real: real.elapsed() };
@@ -135,6 +138,7 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
         let outcome = Outcome {
             tally: self.simulation.tally().clone(),
             ramp_ios: self.ramp_ios,
+            missed,
             begin,
             end,
             used: [before, after],

@@ -133,6 +133,7 @@ impl IoReport {
             Stamps::Coarse => "coarse (gtod_reduce: no latencies)",
         };
         let counters = &self.counters;
+        let missed = self.missed_ios.filter(|&ios| ios > 0);
         let clock = if self.simulated.is_some() { "virtual" } else { "wall" };
         let mut facts = vec![
             ("time per I/O", format!("{} ns ({clock}, all jobs together)", fixed(self.ns_per_io, 1))),
@@ -150,16 +151,22 @@ impl IoReport {
                 format!("{} voluntary, {} involuntary", usage.voluntary_switches, usage.involuntary_switches),
             ),
             ("stamps", stamps.to_owned()),
-            (
-                "counters",
-                format!(
-                    "queued {}, dispatched {}, completed {}",
-                    thousands(counters.bios),
-                    thousands(counters.dispatches),
-                    thousands(counters.bios_completed)
-                ),
-            ),
         ];
+        facts.extend(missed.map(|ios| {
+            (
+                "not started",
+                format!("{} I/Os that were due before the end; they are in no figure", thousands(ios)),
+            )
+        }));
+        facts.extend([(
+            "counters",
+            format!(
+                "queued {}, dispatched {}, completed {}",
+                thousands(counters.bios),
+                thousands(counters.dispatches),
+                thousands(counters.bios_completed)
+            ),
+        )]);
         facts.extend(self.cache.as_ref().map(|cache| ("cache", cache_counts::line(cache))));
         if self.job.verify {
             let found = format!("{} blocks checked, {} bad", thousands(self.verified), self.verify_errors);

@@ -10,6 +10,8 @@ use crate::stats::Seeded;
 pub const MAX_RATE_IOPS: u64 = NS_PER_S;
 
 const NS_PER_S: u64 = 1_000_000_000;
+/// Random starts that are drawn to be counted.
+const EXACT_STARTS: u64 = 1 << 16;
 
 /// I/Os at equal distances: number n (from 0) is meant to start at `start + n / rate`, rounded down to a
 /// nanosecond. The rounding does not add up.
@@ -77,6 +79,20 @@ impl Poisson {
         u64::try_from(self.next >> 32).unwrap_or(u64::MAX)
     }
 
+    /// How many I/Os from the next one on were meant to start before `end_ns`: the first 65,536 exactly, the rest by the
+    /// mean distance.
+    fn before(&self, end_ns: u64) -> u64 {
+        let mut ahead = self.clone();
+        for n in 0..EXACT_STARTS {
+            if ahead.intended() >= end_ns {
+                return n;
+            }
+            ahead.advance();
+        }
+        let rest = (u128::from(end_ns) << 32).saturating_sub(ahead.next) / u128::from(self.mean);
+        EXACT_STARTS.saturating_add(u64::try_from(rest).unwrap_or(u64::MAX))
+    }
+
     /// Advances to the next I/O.
     #[inline]
     pub fn advance(&mut self) {
@@ -142,6 +158,16 @@ impl Arrivals {
         }
         Some(intended)
     }
+
+    /// How many I/Os were meant to start before `end_ns` and have not been taken.
+    pub fn missed(&self, end_ns: u64) -> u64 {
+        match self {
+            Self::Linear(pacer, taken) => {
+                end_ns.checked_sub(1).map_or(0, |last| pacer.due(last)).saturating_sub(*taken)
+            }
+            Self::Poisson(poisson) => poisson.before(end_ns),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +201,20 @@ mod tests {
         // No I/O was taken for 5 ms: all five starts are due, with their own times.
         let late: Vec<u64> = core::iter::from_fn(|| arrivals.take(5_000_000)).collect();
         assert_eq!(late, [1_000_000, 2_000_000, 3_000_000, 4_000_000, 5_000_000]);
+    }
+
+    #[test]
+    fn starts_that_nobody_took_are_counted() {
+        let mut linear = Arrivals::Linear(Pacer::new(1000, 0).unwrap(), 0);
+        assert_eq!([0, 1, 1_000_000, 1_000_001].map(|end| linear.missed(end)), [0, 1, 1, 2]);
+        assert_eq!(linear.take(0), Some(0));
+        assert_eq!([1, 1_000_000, 5_000_001].map(|end| linear.missed(end)), [0, 0, 5]);
+        let mut poisson = Arrivals::Poisson(Poisson::new(1_000_000, 0, Seeded::new(1)).unwrap());
+        let missed = poisson.missed(1_000_000);
+        let taken = core::iter::from_fn(|| poisson.take(999_999)).count() as u64;
+        assert_eq!((missed, poisson.missed(1_000_000)), (taken, 0));
+        let many = poisson.missed(10 * NS_PER_S);
+        assert!(many.abs_diff(10_000_000) < 20_000, "{many}");
     }
 
     #[test]

@@ -85,6 +85,28 @@ fn time_ramp_pauses_and_rates_are_virtual() {
     assert!(began.elapsed() < hour);
 }
 
+/// A disk of 10,000 I/Os per second, asked for 20,000: half of the starts never happen, and the report says so.
+#[test]
+fn starts_that_never_happened_are_reported() {
+    let job = JobOptions {
+        rw: Rw::RandRead,
+        rate_iops: Some(20_000),
+        runtime: Some(Duration::from_secs(1)),
+        time_based: true,
+        ..JobOptions::default()
+    };
+    let report = run(&job, 32, "none");
+    assert_eq!(report.ios + report.missed_ios.unwrap(), 20_000);
+    assert!(report.ios.abs_diff(10_000) < 3, "{}", report.ios);
+    let rates = [(Some(5_000), Some(0)), (None, None)];
+    for (rate_iops, missed) in rates {
+        assert_eq!(run(&JobOptions { rate_iops, ..job.clone() }, 32, "none").missed_ios, missed);
+    }
+    // Only those that the job might have started.
+    let job = JobOptions { number_ios: Some(15_000), ..job };
+    assert_eq!(run(&job, 32, "none").missed_ios.unwrap(), 15_000 - run(&job, 32, "none").ios);
+}
+
 #[test]
 fn verified_writes_read_back_in_virtual_time_too() {
     let world = World::new(1);

@@ -141,6 +141,10 @@ impl Simulation for Many {
         self.wake_all(load)
     }
 
+    fn missed(&self, end: Time) -> u64 {
+        self.jobs.iter().map(|job| job.careful.missed(job.desk.left, end)).sum()
+    }
+
     fn tally(&mut self) -> &mut Tally {
         &mut self.tally
     }

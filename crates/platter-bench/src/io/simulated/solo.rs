@@ -1,6 +1,7 @@
 //! One job alone, whose I/Os have one direction: the closed loop, in which the clock moves instead of waiting.
 
 use platter_block::bio::Bio;
+use platter_block::time::Time;
 use platter_disk::channel::Channel;
 
 use super::{IoError, Simulation, Troubles};
@@ -55,6 +56,10 @@ impl Simulation for Solo {
             Offsets::RandomMap(o) => worker.start_idle(o),
         }
         load.settle(self, 0)
+    }
+
+    fn missed(&self, _end: Time) -> u64 {
+        0
     }
 
     fn tally(&mut self) -> &mut Tally {
