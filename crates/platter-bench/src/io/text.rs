@@ -71,6 +71,12 @@ impl IoReport {
         add("numjobs", job.numjobs as usize != self.devices.len(), job.numjobs.to_string());
         add("rwmixread", job.rw.is_mixed() && job.rwmixread != usual.rwmixread, job.rwmixread.to_string());
         add("rate_iops", job.rate_iops.is_some(), job.rate_iops.unwrap_or(0).to_string());
+        let process = job.rate_process;
+        add(
+            "rate_process",
+            job.rate_iops.is_some() && process != usual.rate_process,
+            process.name().to_owned(),
+        );
         add("thinktime", !job.thinktime.is_zero(), format!("{:?}", job.thinktime));
         add("norandommap", job.norandommap, "1".to_owned());
         add("verify", job.verify, "1".to_owned());

@@ -24,6 +24,16 @@ pub enum RateProcess {
     Poisson,
 }
 
+impl RateProcess {
+    /// fio's name: `linear` or `poisson`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Poisson => "poisson",
+        }
+    }
+}
+
 /// What a job does. The fields have fio's names; a field says so where Platter's default is another.
 ///
 /// ```

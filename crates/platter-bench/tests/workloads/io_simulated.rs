@@ -102,6 +102,16 @@ fn starts_that_never_happened_are_reported() {
     for (rate_iops, missed) in rates {
         assert_eq!(run(&JobOptions { rate_iops, ..job.clone() }, 32, "none").missed_ios, missed);
     }
+    // At random times the same rate is another load: the report names it.
+    let random = JobOptions { rate_process: RateProcess::Poisson, ..job.clone() };
+    let report = run(&random, 32, "none");
+    assert!(report.missed_ios.unwrap().abs_diff(10_000) < 1000, "{:?}", report.missed_ios);
+    assert!(
+        report.to_text(false).contains("rate_iops=20000 rate_process=poisson"),
+        "{}",
+        report.to_text(false)
+    );
+    assert_eq!(report.to_json()["job"]["rate_process"], "poisson");
     // Only those that the job might have started.
     let job = JobOptions { number_ios: Some(15_000), ..job };
     assert_eq!(run(&job, 32, "none").missed_ios.unwrap(), 15_000 - run(&job, 32, "none").ios);
