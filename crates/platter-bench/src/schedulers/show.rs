@@ -77,10 +77,10 @@ impl Report {
     }
 }
 
-/// When the last of the processes that finished did so.
+/// When the last of the processes in the foreground finished, if all of them did: the run ended then.
 fn through(cell: &Cell) -> String {
     let last = cell.processes.iter().filter_map(|process| process.finish_s).reduce(f64::max);
-    last.map_or_else(|| "-".to_owned(), |seconds| fixed(seconds, 2))
+    last.filter(|&last| last >= cell.took_s).map_or_else(|| "-".to_owned(), |seconds| fixed(seconds, 2))
 }
 
 /// Most processes that are listed one by one.
@@ -99,4 +99,35 @@ fn processes(cell: &Cell) -> String {
 fn process(row: &ProcessRow) -> String {
     let finish = row.finish_s.map(|seconds| format!(" ({})", fixed(seconds, 1))).unwrap_or_default();
     format!("{} {}{finish}", row.name, fixed(row.mib_per_s, 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(took_s: f64, finishes: &[Option<f64>]) -> Cell {
+        let row = |&finish_s| ProcessRow { name: "reader".to_owned(), finish_s, mib_per_s: 1.0 };
+        Cell {
+            elevator: "noop".to_owned(),
+            mix: "readers",
+            took_s,
+            mib_per_s: 1.0,
+            lat_p50_ns: 1,
+            lat_p99_ns: 1,
+            lat_max_ns: 1,
+            jain: 1.0,
+            processes: finishes.iter().map(row).collect(),
+            device: DeviceStats::default(),
+        }
+    }
+
+    #[test]
+    fn a_mix_is_through_when_nobody_is_left() {
+        assert_eq!(through(&cell(13.7, &[Some(13.6), Some(13.7)])), "13.70");
+        // A writer in the background, without an end.
+        assert_eq!(through(&cell(13.7, &[Some(13.7), None])), "13.70");
+        // The time was over, and a reader was starved.
+        assert_eq!(through(&cell(15.0, &[Some(13.6), Some(13.7), None])), "-");
+        assert_eq!(through(&cell(15.0, &[None])), "-");
+    }
 }
