@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mix_is_through_when_nobody_is_left() {
+    fn a_mix_is_through_when_all_its_processes_have_finished() {
         assert_eq!(through(&cell(13.7, &[Some(13.6), Some(13.7)])), "13.70");
         // A writer in the background, without an end.
         assert_eq!(through(&cell(13.7, &[Some(13.7), None])), "13.70");

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn starts_that_nobody_took_are_counted() {
+    fn starts_that_were_not_taken_are_counted() {
         let mut linear = Arrivals::Linear(Pacer::new(1000, 0).unwrap(), 0);
         assert_eq!([0, 1, 1_000_000, 1_000_001].map(|end| linear.missed(end)), [0, 1, 1, 2]);
         assert_eq!(linear.take(0), Some(0));

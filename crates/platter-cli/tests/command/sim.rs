@@ -122,6 +122,13 @@ fn a_disk_is_compared_with_a_trace() {
     assert!((mean - 21.4 / 3.0).abs() < 1e-9, "{mean}");
     assert!(fs::read_to_string(&page).unwrap().contains("Service times"));
     assert!(ok(&args).contains("demerit"));
+    // Without writes there is nothing that could match.
+    fs::write(&trace, "R Miss 1000 8 9000 5000\nR Miss 900000 16 11000 0\n").unwrap();
+    let result = json(&args);
+    for key in ["demerit", "real_mean_ms", "sim_mean_ms", "rms_ms"] {
+        assert!(result[format!("{key}_write")].is_null(), "{key} in {result}");
+        assert!(result[format!("{key}_read")].is_number(), "{key} in {result}");
+    }
 }
 
 #[test]

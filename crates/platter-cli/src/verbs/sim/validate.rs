@@ -78,10 +78,10 @@ impl Validate {
         });
         for (end, part) in [("", &result.all), ("_read", &result.reads), ("_write", &result.writes)] {
             object[format!("requests{end}")] = json!(part.requests);
-            object[format!("real_mean_ms{end}")] = json!(part.real_mean_ms);
-            object[format!("sim_mean_ms{end}")] = json!(part.sim_mean_ms);
-            object[format!("rms_ms{end}")] = json!(part.rms_ms);
-            object[format!("demerit{end}")] = json!(part.demerit);
+            object[format!("real_mean_ms{end}")] = json!(of_requests(part, part.real_mean_ms));
+            object[format!("sim_mean_ms{end}")] = json!(of_requests(part, part.sim_mean_ms));
+            object[format!("rms_ms{end}")] = json!(of_requests(part, part.rms_ms));
+            object[format!("demerit{end}")] = json!(of_mean(part, part.demerit));
         }
         let known = validate::disksim(&result.all);
         object["disksim_mean_ms"] = json!(known.map(|known| known.mean_ms));
@@ -90,6 +90,16 @@ impl Validate {
         }
         object
     }
+}
+
+/// A figure of a part of the trace, if it has any requests.
+fn of_requests(part: &Compared, figure: f64) -> Option<f64> {
+    (part.requests > 0).then_some(figure)
+}
+
+/// A figure that is a share of the real mean, if that is not 0.
+fn of_mean(part: &Compared, figure: f64) -> Option<f64> {
+    (part.real_mean_ms > 0.0).then_some(figure)
 }
 
 /// The figures as a table.
@@ -113,11 +123,11 @@ fn table(result: &Validation) -> Table {
         table.row([
             name.to_owned(),
             requests.to_string(),
-            fixed(real_mean_ms, 3),
-            fixed(sim_mean_ms, 3),
-            change(part.mean_error_pct()),
-            fixed(rms_ms, 3),
-            fixed(demerit, 3),
+            figure(of_requests(part, real_mean_ms)),
+            figure(of_requests(part, sim_mean_ms)),
+            of_mean(part, part.mean_error_pct()).map_or_else(|| "-".to_owned(), change),
+            figure(of_requests(part, rms_ms)),
+            figure(of_mean(part, demerit)),
             figure(known.filter(|_| place == 0).map(|known| known.mean_ms)),
             figure(known.map(|known| known.rms_ms[place])),
         ]);
