@@ -154,6 +154,11 @@ fn a_server_without_an_export_or_with_files_that_cannot_be_used_is_refused() {
         fails_saying(2, &["serve", "--config", text(&plain), option, "x"], &["cannot be used with", option]);
     }
     fails_saying(3, &["serve", "ram(1M)", "--nbd", &socket, "--pidfile", text(&missing)], &["pid file"]);
+    let disk = dir.path().join("disk");
+    fs::write(&disk, vec![0; 1 << 20]).unwrap();
+    let serve = ["serve", text(&disk), "--nbd", &socket, "--pidfile", text(&disk)];
+    fails_saying(4, &serve, &["is not a pid file"]);
+    assert_eq!(fs::read(&disk).unwrap(), vec![0; 1 << 20]);
     fails_saying(3, &["ctl", text(&plain)], &["this is not a socket"]);
     fails_saying(2, &["check", text(&missing)], &["pid: cannot read the configuration"]);
 }
