@@ -176,6 +176,8 @@ fn what_does_not_go_with_the_map_is_refused() {
         &["the directory /nowhere does not exist", "ENOENT", "mkdir"],
     );
     fails_saying(2, &["copy", "--retries", "1", "ram(1M)", "ram(1M)"], &["--rescue"]);
+    fails_saying(4, &["copy", "--rescue", text(&other), text(&rig.from), text(&other)], &["destination"]);
+    assert!(!other.exists());
 }
 
 #[test]

@@ -68,6 +68,17 @@ impl Plan {
             writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
         }
         let destination = registry::open_spec(&to, writing)?;
+        // It did not exist when it was read: opening the destination has created it.
+        if let Some(map) = map.as_ref().filter(|map| loaded.is_none() && map.path.exists()) {
+            if let Some(path) = absent {
+                // The first error is the important one.
+                let _ = fs::remove_file(path);
+            }
+            return Err(CliError::refused(format!(
+                "the map {} is also the destination; give another path with --rescue",
+                quote_path(&map.path)
+            )));
+        }
         let mut known = loaded.map_or_else(|| Map::new(size), |loaded| loaded.map);
         known.mark(0, copy.start.bytes, Status::Done);
         let plan = Plan {
