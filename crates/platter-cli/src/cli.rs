@@ -7,6 +7,7 @@ mod context;
 mod error;
 mod list;
 mod on;
+pub(crate) mod output;
 pub(crate) mod progress;
 mod signals;
 mod size;

@@ -1,7 +1,7 @@
 //! `platter bench chunked`: chunks at random places, from disks and from striped arrays.
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, On};
+use crate::cli::{CliError, Context, On, output};
 use clap::{Args, ValueEnum};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, parse_size, parse_time};
@@ -119,6 +119,7 @@ impl Chunked {
         let options = self.options();
         // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
+            output::refuse_device(path, &self.on.specs)?;
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;
         }
@@ -141,12 +142,13 @@ impl Chunked {
             points: points.points,
             interrupted: points.interrupted,
         };
-        if let Some(path) = &self.report {
-            std::fs::write(path, report.to_html(&plan)).map_err(|error| cannot_write(path, &error))?;
-        }
         match context.json {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
+        }
+        // Last: the result is shown even if the page cannot be written any more.
+        if let Some(path) = &self.report {
+            std::fs::write(path, report.to_html(&plan)).map_err(|error| cannot_write(path, &error))?;
         }
         match report.interrupted {
             true => Err(context.interruption("interrupted: points are missing")),

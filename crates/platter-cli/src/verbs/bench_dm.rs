@@ -3,7 +3,7 @@
 pub(super) mod on;
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context, Exit, output};
 use clap::Args;
 use platter::spec::{parse_size, parse_time};
 use platter_bench::dm::{self, Call, Disks, DmError, Options, Report};
@@ -79,6 +79,7 @@ impl Dm {
         options.check().map_err(fail)?;
         // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
+            output::refuse_device(path, &self.on)?;
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;
         }
@@ -154,13 +155,13 @@ impl Dm {
     }
 
     fn show(&self, context: &Context, report: &Report) -> Result<(), CliError> {
-        if let Some(path) = &self.report {
-            std::fs::write(path, dm::html(report)).map_err(|error| cannot_write(path, &error))?;
-        }
         match context.json {
-            true => context.print_json(&dm::json(report)),
-            false => context.print(&dm::text(report, context.terminal)),
+            true => context.print_json(&dm::json(report))?,
+            false => context.print(&dm::text(report, context.terminal))?,
         }
+        // Last: the result is shown even if the page cannot be written any more.
+        let Some(path) = &self.report else { return Ok(()) };
+        std::fs::write(path, dm::html(report)).map_err(|error| cannot_write(path, &error))
     }
 }
 

@@ -4,7 +4,7 @@ mod options;
 mod values;
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, On};
+use crate::cli::{CliError, Context, On, output};
 use clap::{Args, ValueEnum};
 use platter::registry::Access;
 use platter_bench::io::{self, Hooks, IoError, IoReport};
@@ -13,7 +13,7 @@ use platter_bench::workload::JobOptions;
 use platter_disk::device::Device;
 use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::World;
-use std::fs::File;
+use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -82,21 +82,36 @@ impl Io {
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
         // Fail before the run if a file cannot be written.
-        let mut page = self.report.as_deref().map(create).transpose()?;
+        self.open_report()?;
         let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
         let report = self.measure(context, &job, &devices, seed)?;
-        if let Some(tracer) = tracer {
-            tracer.finish().map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
-        }
-        if let Some(page) = &mut page {
-            let written = page.write_all(report.to_html().as_bytes());
-            written.map_err(|error| cannot_write(self.report.as_deref(), &error))?;
-        }
+        let traced = tracer.map_or(Ok(()), Tracer::finish);
+        let written = self.report.as_deref().map_or(Ok(()), |path| fs::write(path, report.to_html()));
+        // The result is shown even if one of the files could not be written.
         match context.json {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
         }
+        traced.map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
+        written.map_err(|error| cannot_write(self.report.as_deref(), &error))?;
         verdict(context, &report)
+    }
+
+    /// Opens the file of the report. An earlier report stays in it until this one is written.
+    fn open_report(&self) -> Result<(), CliError> {
+        let Some(path) = self.report.as_deref() else { return Ok(()) };
+        output::refuse_device(path, &self.on.specs)?;
+        let cannot = |error: std::io::Error| cannot_write(Some(path), &error);
+        let page = OpenOptions::new().append(true).create(true).open(path).map_err(cannot)?;
+        let page = page.metadata().map_err(cannot)?;
+        let trace = self.trace.as_deref().and_then(|trace| fs::metadata(trace).ok());
+        match trace.is_some_and(|trace| page.is_file() && output::same(&trace, &page)) {
+            true => {
+                let path = path.display();
+                Err(CliError::usage(format!("--trace and --report are both {path}; give two files")))
+            }
+            false => Ok(()),
+        }
     }
 
     fn start_trace(&self, path: &Path, devices: &[Device]) -> Result<Tracer, CliError> {
@@ -104,7 +119,9 @@ impl Io {
             TraceFormat::Text => Format::Text,
             TraceFormat::Blktrace => Format::Blktrace,
         };
-        Ok(Tracer::start(devices, format, Box::new(BufWriter::new(create(path)?))))
+        output::refuse_device(path, &self.on.specs)?;
+        let file = File::create(path).map_err(|error| cannot_write(Some(path), &error))?;
+        Ok(Tracer::start(devices, format, Box::new(BufWriter::new(file))))
     }
 
     fn measure(
@@ -160,10 +177,6 @@ fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
         true => Err(context.interruption("interrupted: the result is partial")),
         false => Ok(()),
     }
-}
-
-fn create(path: &Path) -> Result<File, CliError> {
-    File::create(path).map_err(|error| cannot_write(Some(path), &error))
 }
 
 fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {

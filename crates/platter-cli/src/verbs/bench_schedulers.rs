@@ -3,7 +3,7 @@
 mod on;
 
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit, Force, split_list};
+use crate::cli::{CliError, Context, Exit, Force, output, split_list};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::parse_time;
@@ -98,6 +98,7 @@ impl Schedulers {
         };
         // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
+            output::refuse_device(path, [&self.on])?;
             let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
             open.map_err(|error| cannot_write(path, &error))?;
         }
@@ -179,13 +180,13 @@ impl Schedulers {
     }
 
     fn show(&self, context: &Context, report: &Report) -> Result<(), CliError> {
-        if let Some(path) = &self.report {
-            std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))?;
-        }
         match context.json {
-            true => context.print_json(&report.to_json()),
-            false => context.print(&report.to_text(context.terminal)),
+            true => context.print_json(&report.to_json())?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
+        // Last: the result is shown even if the page cannot be written any more.
+        let Some(path) = &self.report else { return Ok(()) };
+        std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))
     }
 }
 

@@ -84,18 +84,19 @@ impl Repro {
         }
         let Some(experiment) = platter_repro::by_name(self.name) else {
             let reports = self.reproduce_all(context)?;
-            self.write(|| reports.to_html())?;
-            return match context.json {
-                true => context.print_json(&reports.to_json()),
-                false => context.print(&reports.to_text(context.terminal)),
-            };
+            match context.json {
+                true => context.print_json(&reports.to_json())?,
+                false => context.print(&reports.to_text(context.terminal))?,
+            }
+            return self.write(|| reports.to_html());
         };
         let report = self.reproduce(context, experiment)?;
-        self.write(|| report.to_html())?;
         match context.json {
-            true => context.print_json(&report.to_json()),
-            false => context.print(&report.to_text(context.terminal)),
+            true => context.print_json(&report.to_json())?,
+            false => context.print(&report.to_text(context.terminal))?,
         }
+        // Last: the result is shown even if the page cannot be written any more.
+        self.write(|| report.to_html())
     }
 
     /// Writes the page, if one is wanted.

@@ -255,6 +255,46 @@ fn trace_and_report_are_written() {
     assert!(code(&nowhere) == Some(1) && stderr(&nowhere).contains("cannot write /nonexistent/t"));
 }
 
+#[test]
+fn a_trace_or_report_replaces_no_device_and_no_report_of_a_run_that_cannot_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let (disk, page) = (dir.path().join("disk.img"), dir.path().join("report.html"));
+    fs::write(&disk, vec![7; 65536]).unwrap();
+    fs::write(&page, "an earlier report").unwrap();
+    let (disk, page) = (disk.to_str().unwrap(), page.to_str().unwrap());
+    let cached = format!("cache(size=1M, {disk})");
+    for on in [disk, cached.as_str()] {
+        for option in ["--report", "--trace"] {
+            let over = output(&["--on", on, "--number_ios", "1", option, disk]);
+            assert!(
+                code(&over) == Some(4) && stderr(&over).contains("is one of the devices"),
+                "{}",
+                stderr(&over)
+            );
+        }
+    }
+    assert_eq!(fs::read(disk).unwrap(), vec![7; 65536]);
+    let wrong = output(&["--on", "null(1M)", "--bs", "0", "--report", page]);
+    assert_eq!((code(&wrong), fs::read_to_string(page).unwrap().as_str()), (Some(2), "an earlier report"));
+    let both = output(&["--on", "null(1M)", "--number_ios", "1", "--trace", page, "--report", page]);
+    assert!(code(&both) == Some(2) && stderr(&both).contains("--trace and --report"), "{}", stderr(&both));
+}
+
+/// Programs that wait for the result get it.
+#[test]
+fn the_result_is_printed_even_if_the_trace_or_the_report_cannot_be_written() {
+    for option in ["--trace", "--report"] {
+        let full = output(&["--on", "null(1M)", "--number_ios", "5", "--json", option, "/dev/full"]);
+        assert!(
+            code(&full) == Some(1) && stderr(&full).contains("cannot write /dev/full"),
+            "{}",
+            stderr(&full)
+        );
+        let report: Value = serde_json::from_slice(&full.stdout).unwrap();
+        assert_eq!(report["ios"], 5);
+    }
+}
+
 /// blktrace's own programs read the binary trace.
 #[test]
 fn blkparse_and_btt_read_the_binary_trace() {
