@@ -1,8 +1,9 @@
-//! Files that a verb writes besides its result on stdout: reports, traces.
+//! Files that a verb writes besides its result on stdout: reports, traces, the data that a command returns.
 
 use super::CliError;
 use platter::registry;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,46 @@ pub(crate) fn refuse_device<'s>(
         true => Err(CliError::refused(format!("{shown} is one of the devices; give another path"))),
         false => Ok(()),
     }
+}
+
+/// The file of `--output`, made before a command is sent, so that what the command returns is not lost because the
+/// file exists already. Dropped before anything was written, it is removed.
+pub(crate) struct NewFile {
+    path: PathBuf,
+    file: File,
+    kept: bool,
+}
+
+impl NewFile {
+    /// # Errors
+    /// It exists; it cannot be made.
+    pub(crate) fn create(path: &Path) -> Result<NewFile, CliError> {
+        let file = File::create_new(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(NewFile { path: path.to_owned(), file, kept: false })
+    }
+
+    /// Writes the file, and leaves it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn keep(mut self, data: &[u8]) -> Result<(), CliError> {
+        self.file.write_all(data).map_err(|error| cannot_write(&self.path, &error))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            // That it was not needed is no reason to fail.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("--output {}: {error}", path.display()))
 }
 
 /// Whether both are the same file.

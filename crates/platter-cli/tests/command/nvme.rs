@@ -121,6 +121,19 @@ fn what_is_written_by_a_command_is_read_by_another() {
     ok(&read);
     assert_eq!(std::fs::read(&output).unwrap(), vec![7; block as usize]);
     fails_saying(1, &read, &["--output", "exists"]);
+    let past = path("past");
+    fails_saying(
+        1,
+        &["nvme", "raw", "read", "slba=0xffffffff", "--on", &disk, "--output", &past],
+        &["LBA Out of Range"],
+    );
+    assert!(!std::path::Path::new(&past).exists());
+    // A command whose answer could not be kept is not sent.
+    let cleared =
+        ["nvme", "raw", "write-zeroes", "slba=3", "--on", &disk, "--yes-destroy", &disk, "--output", &output];
+    fails_saying(1, &cleared, &["--output", "exists"]);
+    ok(&["nvme", "raw", "read", "slba=3", "--on", &disk, "--output", &path("again")]);
+    assert_eq!(std::fs::read(path("again")).unwrap(), vec![7; block as usize]);
     fails_saying(2, &[&read[..4], &["--on", &disk, "--input", &input]].concat(), &["Read takes no data"]);
     let compare = |slba: &'static str| {
         ["nvme", "raw", "compare", slba, "--on", &disk, "--input", &input].map(str::to_owned)

@@ -2,6 +2,7 @@
 
 use super::super::hex;
 use super::endpoint::{Endpoint, OnSpec};
+use crate::cli::output::NewFile;
 use crate::cli::{CliError, Context};
 use clap::{ArgGroup, Args};
 use platter::nvme::command::{Command, Direction, Effect, Entry, GET_LOG_PAGE, Queue, TABLE};
@@ -11,8 +12,8 @@ use platter::nvme::log::lid;
 use platter::nvme::status::words;
 use serde_json::json;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::PathBuf;
 
 /// Most bytes of data that are printed; more needs --output.
 const MOST_PRINTED: usize = 64 << 10;
@@ -106,9 +107,11 @@ impl Raw {
         if self.unprivileged {
             self.check_privilege(&entry, &endpoint)?;
         }
+        let output = self.output.as_deref().map(NewFile::create).transpose()?;
         let response = endpoint.send(&entry, &data_out, self.data_in as usize)?;
-        if let Some(path) = &self.output {
-            save(path, &response.data_in)?;
+        let returned = response.status.is_success() || !response.data_in.is_empty();
+        if let Some(output) = output.filter(|_| returned) {
+            output.keep(&response.data_in)?;
         }
         let printed = response.data_in.len() <= MOST_PRINTED && self.output.is_none();
         let name = entry.command().name;
@@ -211,10 +214,4 @@ impl Raw {
         }
         Ok(data)
     }
-}
-
-fn save(path: &Path, data: &[u8]) -> Result<(), CliError> {
-    let failed = |error| CliError::failed(format!("--output {}: {error}", path.display()));
-    let mut file = File::create_new(path).map_err(failed)?;
-    file.write_all(data).map_err(failed)
 }

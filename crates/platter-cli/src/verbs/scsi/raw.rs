@@ -3,6 +3,7 @@
 use super::super::hex;
 use super::sense::sense_to_json;
 use super::unit::{OnUnit, changes, failure};
+use crate::cli::output::NewFile;
 use crate::cli::{CliError, Context};
 use clap::{ArgGroup, Args};
 use platter::registry::Access;
@@ -80,10 +81,11 @@ impl Raw {
         }
         let data_out = self.data_out(&cdb)?;
         let access = if changes(&cdb) { Access::read_write() } else { Access::read() };
+        let output = self.output.as_deref().map(NewFile::create).transpose()?;
         let response = self.on.send(&spec, &cdb, access, &data_out)?;
         let why = failure(&response);
-        if let Some(path) = &self.output {
-            self.save(path, &response.data_in)?;
+        if let Some(output) = output.filter(|_| why.is_none() || !response.data_in.is_empty()) {
+            output.keep(&response.data_in)?;
         }
         let name = cdb.command().name;
         let printed = response.data_in.len() <= MOST_PRINTED && self.output.is_none();
@@ -119,11 +121,5 @@ impl Raw {
             return Err(failed(&format_args!("longer than {MAX_TRANSFER} bytes, the most of one command")));
         }
         Ok(data)
-    }
-
-    fn save(&self, path: &PathBuf, data: &[u8]) -> Result<(), CliError> {
-        let failed = |error| CliError::failed(format!("--output {}: {error}", path.display()));
-        let mut file = File::create_new(path).map_err(failed)?;
-        std::io::Write::write_all(&mut file, data).map_err(failed)
     }
 }
