@@ -159,6 +159,7 @@ fn commands_and_fields_that_are_wrong_are_named() {
     fails_saying(2, &raw(&["read", "slba"]), &["slba: expected FIELD=VALUE"]);
     fails_saying(2, &raw(&["read", "slba=x"]), &["slba=x: expected a number"]);
     fails_saying(2, &raw(&["read", "opcode=1"]), &["opcode=1: Read has the fields"]);
+    fails_saying(2, &raw(&["read", "slba=1", "slba=2"]), &["slba=2: slba is given twice"]);
     fails_saying(4, &raw(&["io:c1"]), &["Other I/O command may change ram(1M)"]);
     let all = [&raw(&["io:c1"])[..], &["--yes-destroy", "ram(1M)"]].concat();
     fails_saying(1, &all, &["Invalid Command Opcode (0x4001)"]);

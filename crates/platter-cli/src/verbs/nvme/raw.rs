@@ -150,10 +150,15 @@ impl Raw {
 
     fn entry(&self) -> Result<Entry, CliError> {
         let mut entry = self.command;
+        let mut given = Vec::new();
         for field in &self.fields {
             let wrong = |why: String| CliError::usage(format!("{field}: {why}"));
             let (name, value) =
                 field.split_once('=').ok_or_else(|| wrong("expected FIELD=VALUE".to_owned()))?;
+            if given.contains(&name) {
+                return Err(wrong(format!("{name} is given twice")));
+            }
+            given.push(name);
             let parsed = match value.strip_prefix("0x") {
                 Some(digits) => u64::from_str_radix(digits, 16),
                 None => value.parse(),
