@@ -145,7 +145,8 @@ fn plans_and_places_that_make_no_sense_say_why() {
         assert!(words.iter().all(|word| error.contains(word)), "{words:?}: {error}");
     };
     says(Plan { files: 0, ..plan() }, &["--file-num 0", "1 to 65536"]);
-    says(Plan { threads: 0, ..plan() }, &["--threads 0", "1 to 65536"]);
+    says(Plan { threads: 0, ..plan() }, &["--threads 0", "1 to 8192"]);
+    says(Plan { threads: 8193, ..plan() }, &["--threads 8193", "1 to 8192"]);
     says(Plan { block: 2 << 20, ..plan() }, &["--file-total-size 4M", "at least 8M", "4 files"]);
     says(Plan { total_size: (4 << 20) + 1, ..plan() }, &["--file-total-size 4194305", "a multiple of 64K"]);
     says(Plan { rw_ratio: -1.0, ..plan() }, &["--file-rw-ratio -1", "at least 0"]);
@@ -157,8 +158,8 @@ fn plans_and_places_that_make_no_sense_say_why() {
     says(Plan { backlog: 0, ..plan() }, &["--file-async-backlog 0", "1 to 65536"]);
     says(Plan { total_size: 1 << 40, ..plan() }, &["1T", "up to 1G", "ideal"]);
     says(Plan { block: 768, total_size: 768 * 4, ..plan() }, &["--file-block-size 768", "multiples of 512"]);
-    let many = Plan { threads: 65_536, io_mode: IoMode::Async, backlog: 65_536, ..plan() };
-    says(many, &["--threads 65536", "at most 1048576"]);
+    let many = Plan { threads: 8192, io_mode: IoMode::Async, backlog: 65_536, ..plan() };
+    says(many, &["--threads 8192", "at most 1048576"]);
     let ram = Device::ram(4 << 20).unwrap();
     let real = fileio::simulate(&ram, &plan()).unwrap_err().to_string();
     assert!(real.contains("no virtual time"), "{real}");
