@@ -106,6 +106,13 @@ fn runs_over_caches_that_were_wrong_find_nothing() {
     }
 }
 
+/// In this run the I/O of a dropped future was about to be tried again when the counts of the idle device were examined.
+#[test]
+fn a_run_waits_for_the_retries_of_dropped_futures() {
+    let report = soak(&Options { seed: 24_003_490, runs: 1, ..Options::default() });
+    assert_eq!((report.found, report.runs), (Vec::new(), 1));
+}
+
 /// Runs with ordered tags in which something was wrong. In 3010965 a read from before a barrier was tried again behind it, aborted there
 /// because of another failure, and then carried out after the barrier; in 4063965 a target said of a write that its device was carrying
 /// out that it had been ended without effect; in the others a barrier failed by its deadline, and I/O behind it failed with an error that passes.

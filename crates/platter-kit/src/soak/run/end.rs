@@ -136,11 +136,11 @@ impl Run<'_> {
         }
     }
 
-    /// Whether no queue still holds requests of dropped channels, and no target commands that are not with its disk, for
+    /// Whether no queue still holds requests of dropped channels and futures, and no target commands that are not with its disk, for
     /// example because they are about to be sent again.
     fn is_quiet(&self) -> Result<bool, Finding> {
         let is_seen = self.plan.disks.iter().all(|disk| disk.transport.is_none());
-        let sees_all = is_seen && !self.judged.dropped;
+        let sees_all = is_seen && !self.judged.dropped && !self.judged.future_dropped;
         Ok(sees_all || self.device()?.statistics().gauges == Gauges::default())
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Judged {
     owed: Vec<(u64, Vec<u64>)>,
     /// Whether an I/O was dropped while in flight.
     pub(super) dropped: bool,
+    /// Whether a future was dropped. Its I/O continues, and may be about to be tried again when no disk has any command.
+    pub(super) future_dropped: bool,
     /// When the first dropped future may have timed out; the program does not see that.
     lost: Option<Time>,
     /// Whether a flush may have failed without a fault of its own: it timed out, so that its result is unknown, or was not tried

@@ -253,6 +253,7 @@ impl Run<'_> {
         let at = pick as usize % open.futures.len();
         let Pending { token, io } = open.futures.swap_remove(at);
         self.cover.dropped += 1;
+        self.judged.future_dropped = true;
         if let Some(live) = self.live.get(&token).cloned() {
             self.lose_future(&live);
         }
