@@ -157,7 +157,7 @@ fn the_state_of_the_cache_decides_what_it_reads() {
 fn absurd_options_name_themselves_their_value_and_what_is_allowed() {
     for (option, value, allowed) in [
         ("--file-num", "0", "1 to 65536"),
-        ("--threads", "0", "1 to 65536"),
+        ("--threads", "0", "1 to 8192"),
         ("--file-block-size", "1M", "files of at least one block"),
         ("--file-block-size", "100", "512 to 1G"),
         ("--file-total-size", "3000000", "a multiple of 2M"),
