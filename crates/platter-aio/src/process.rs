@@ -81,7 +81,8 @@ fn explain(why: &str) -> c_int {
 
 fn start() -> Result<&'static Running, c_int> {
     let options = Options::from_environment().map_err(|why| explain(&why))?;
-    // Before the thread is started: another thread may fork meanwhile, and its child must not wait for a start that nothing carries on.
+    // Before the thread is started: another thread may fork meanwhile, and its child must not wait for a start that
+    // nothing carries on.
     if !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: functions that live as long as the library, which stays loaded.
         unsafe {

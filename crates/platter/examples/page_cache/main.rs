@@ -103,7 +103,7 @@ impl Bench {
     /// Drops the file's pages from the kernel's cache, which has just read all of it.
     ///
     /// A virtual machine may report free memory to its host, which takes it away. The first use after that waits for it:
-    /// 3 microseconds a page were measured, ten times what the kernel's cache takes otherwise. With these reads before
+    /// 3 microseconds a page were measured, where the kernel's cache takes 0.2 otherwise. With these reads before
     /// each side both find memory that the kernel's cache has just used, which is the better case for that one.
     pub(crate) fn cool(&self) -> Result<(), Box<dyn Error>> {
         let file = self.file()?;
