@@ -25,13 +25,11 @@
 //! - A process is a thread of a process ([`Context::task`]). There is a record for each that has requests and
 //!   for at least 64 more; the one idle for longest is forgotten. A process that has
 //!   [exited](Elevator::exited) and sends again is a new one.
-//! - Kernels counted a request of the awaited process as dispatched only between the elevator and the driver,
-//!   so they waited while it was with the driver. Here there is no such stage: the last request dispatched does
-//!   not count until it has completed, any other request with the driver does.
+//! - As in the kernels (`nr_dispatched`), requests of the awaited process that the driver has taken are no reason to end the wait.
 //! - Kernels restarted the time of a write batch only if the driver was idle at the change of direction. With
 //!   several requests at the driver the batch kept the end time of the read batch before it, which is past: it
 //!   ended at once, and writes starved under a stream of reads. Here each write batch gets its own time;
-//!   `stale_write_batch=1` restores the kernels' behaviour.
+//!   `stale_write_batch=1` restores the kernels' behaviour, and is part of every preset of a kernel.
 //! - How 2.6.0 counted its successes with new processes is not known in detail. Here each first think time of a
 //!   new process counts 512 if it is no longer than the wait, otherwise 0; a wait without a request counts 0.
 //!   The result is a decaying mean in which each new sample weighs an eighth, starting at 256.

@@ -280,8 +280,9 @@ impl Elevator for Bfq {
         }
         let longest = Span(2 * self.span(SLICE_IDLE).0);
         let back = self.back_seek();
+        let rotational = self.is_rotational();
         let it = &mut self.procs[record];
-        it.note_arrival(now, info, longest);
+        it.note_arrival(now, info, longest, rotational);
         it.queued += 1;
         it.next = self.requests.nearer(it.next, Some(id), self.last_end, back);
         if self.in_service == Some(record) {

@@ -114,14 +114,14 @@ impl Cfq1 {
 
     /// Moves the lowest request of a process to the dispatch list.
     #[inline]
-    fn take_from(&mut self, now: Time, slot: u32) {
+    fn take_from(&mut self, slot: u32) {
         let lowest = self.requests.lowest(slot);
-        if let Some(entry) = lowest.and_then(|id| self.requests.choose(now, id, 0)) {
+        if let Some(entry) = lowest.and_then(|id| self.requests.choose(id, 0)) {
             self.uncount(slot, entry.dir);
         }
     }
 
-    fn refill(&mut self, now: Time) {
+    fn refill(&mut self) {
         let (quantum, rotate) = (self.settings.unsigned(QUANTUM), self.settings.at(ROTATE) != 0);
         let mut taken = 0;
         while taken < quantum && !self.busy.is_empty() {
@@ -129,7 +129,7 @@ impl Cfq1 {
             for _ in 0..self.busy.len() {
                 let Some(one) = next else { break };
                 next = self.busy.after(one).map(|(id, _)| id);
-                self.take_from(now, one.index);
+                self.take_from(one.index);
                 if !rotate {
                     next = self.busy.front(BUSY).map(|(id, _)| id);
                 }
@@ -200,11 +200,11 @@ impl Elevator for Cfq1 {
     }
 
     fn dispatch(&mut self, now: Time, _force: bool) -> Option<RequestId> {
-        if let Some(id) = self.requests.leave() {
+        if let Some(id) = self.requests.leave(now) {
             return Some(id);
         }
-        self.refill(now);
-        self.requests.leave()
+        self.refill();
+        self.requests.leave(now)
     }
 
     fn completed(&mut self, _now: Time, id: RequestId, _info: &RequestInfo) {

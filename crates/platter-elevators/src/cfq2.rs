@@ -1,19 +1,23 @@
 //! `cfq-v2`: complete fair queueing by the service that each process has received.
 //!
-//! Records of processes outlive their requests. Busy processes are sorted by service received, then by
-//! requests in flight. When the dispatch list is empty it is refilled up to `quantum`: one request of each
-//! process in that order; a first pass takes only processes with nothing in flight. A process sends its
+//! Records of processes outlive their requests. Busy processes are sorted by service received, those with equal service by
+//! requests in flight. When the dispatch list is empty it is refilled in passes over all busy processes: each
+//! sends one request, in the first pass only those with nothing in flight. The passes end when a whole one has reached
+//! `quantum`, so with more busy processes than that a refill takes one request of each. A process sends its
 //! oldest request if that has expired (at most once per `fifo_batch_expire`), otherwise the request nearest
 //! to the last position.
 //!
-//! Service is the time from choice to completion, in microseconds. When more than a second has passed since
-//! the account was opened, it is divided by 8 and the second begins again. On a device that queues (`tagged`,
-//! which four requests in the driver at once turn on) these times overlap and are meaningless; there each
-//! request counts 1, and the account is divided by 10. The two units are not comparable, so all accounts are
-//! cleared when `tagged` changes.
+//! Service is the time with the driver, in ticks of a millisecond (Linux with HZ=1000). When more than a second has passed since
+//! the account was opened, it is divided by 8 and the second begins again; it is also divided when the process becomes busy
+//! after such a time. On a device that queues (`tagged`, which four requests in the driver at once turn on) these times
+//! overlap and are meaningless; there each request counts 1 when the driver takes it, and the account is divided by 10. Both units go to the
+//! same account, as in the kernel.
 //!
-//! Source: CFQ of Linux 2.6.10 to 2.6.12. Those kernels applied each of the two `fifo_expire` to the other
-//! kind of request; `swap_fifo_expire=1` does that. Merges and equal positions are as in
+//! A process may have at most 64 requests of a direction. Those kernels also set the pool to 1,024 requests when CFQ was chosen;
+//! here it is the device's `nr_requests` (128 by default).
+//!
+//! Source: CFQ of Linux 2.6.10 to 2.6.12 (`drivers/block/cfq-iosched.c` of 2.6.12-rc2). Those kernels applied each of the
+//! two `fifo_expire` to the other kind of request; `swap_fifo_expire=1` does that. Merges and equal positions are as in
 //! [`Cfq1`](super::Cfq1); the dispatch list is sorted from the last position on.
 
 use crate::cfq::{BACK_SEEK, Entry, Gone, Nearest, Processes, Requests, is_whole_process, millis, requests};
@@ -48,7 +52,12 @@ static PARAMS: [Param; 11] = [
         1,
         "what counts as one process: the process group, the process, the user, or the group again",
     ),
-    requests("quantum", 4, 1, "requests that a refill of the dispatch list takes at most"),
+    requests(
+        "quantum",
+        4,
+        1,
+        "requests after which no other pass over the busy processes refills the dispatch list",
+    ),
     requests("queued", 8, 0, "requests that each process may always have; also its least share of the pool"),
     millis(
         "fifo_expire_sync",
@@ -67,8 +76,11 @@ static PARAMS: [Param; 11] = [
 /// Requests in the driver at once that show that the device queues.
 const TAGGED_DEPTH: u32 = 4;
 
-/// Time after which an account is scaled down.
-const SERVICE: Span = Span::from_secs(1);
+/// Ticks after which an account is scaled down.
+const SERVICE: u64 = 1000;
+
+/// Requests of a direction that a process may have at most: a sixteenth of the kernel's pool of 1,024.
+const MAX_QUEUED: u64 = 64;
 
 pub(crate) const TYPE: ElevatorType = ElevatorType {
     name: "cfq-v2",
@@ -85,15 +97,40 @@ struct Process {
     /// Requests queued or in flight, per direction.
     allocated: [u32; 2],
     service_used: u64,
-    service_start: Option<Time>,
+    /// The tick at which the account was opened.
+    service_start: Option<u64>,
     /// When the oldest request was last chosen because it had expired.
     last_fifo: Option<Time>,
     /// The request to choose next.
     next: Option<RequestId>,
     /// Its key in the list of busy processes.
     listed: Option<(u64, RequestId)>,
-    /// The pass that last took one of its requests.
-    pass: u64,
+}
+
+impl Process {
+    /// Scales an account that is older than a second.
+    #[inline]
+    fn decay(&mut self, now: u64, divisor: u64) {
+        let start = *self.service_start.get_or_insert(now);
+        if now.saturating_sub(start) > SERVICE {
+            self.service_start = Some(now);
+            self.service_used /= divisor;
+        }
+    }
+
+    /// A process becomes busy: if its account is older than a second, it is scaled and stays as old.
+    #[inline]
+    fn arrive(&mut self, now: u64) {
+        if self.service_start.is_some_and(|start| now.saturating_sub(start) > SERVICE) {
+            self.service_used /= 8;
+        }
+    }
+}
+
+/// The tick of a time: milliseconds, rounded down.
+#[inline]
+fn tick(time: Time) -> u64 {
+    time.since(Time(0)).as_millis()
 }
 
 /// The CFQ elevator of Linux 2.6.10 to 2.6.12.
@@ -106,7 +143,6 @@ pub struct Cfq2 {
     /// entries, so that equal entries stay in order; its generation is the slot.
     busy: SectorMap,
     listings: u32,
-    passes: u64,
     in_driver: u32,
     /// Number of requests in the pool per direction.
     pool: u64,
@@ -120,7 +156,6 @@ impl Default for Cfq2 {
             requests: Requests::new(2),
             busy: SectorMap::new(),
             listings: 0,
-            passes: 0,
             in_driver: 0,
             pool: 128,
         }
@@ -145,11 +180,6 @@ impl Cfq2 {
         Nearest::new(self.settings.unsigned(BACK_SEEK_MAX), self.settings.unsigned(BACK_SEEK_PENALTY))
     }
 
-    #[inline]
-    fn tagged(&self) -> bool {
-        self.settings.at(TAGGED) != 0
-    }
-
     /// Moves a process to its place in the list of busy processes.
     #[inline]
     fn list(&mut self, slot: u32) {
@@ -167,28 +197,6 @@ impl Cfq2 {
             self.listings = self.listings.wrapping_add(1);
             self.busy.insert(place, entry);
             process.listed = Some((place, entry));
-        }
-    }
-
-    /// Adds service to the account of a process.
-    #[inline]
-    fn account(&mut self, now: Time, slot: u32, service: u64, decay: u64) {
-        let process = &mut self.processes[slot];
-        process.service_used = process.service_used.saturating_add(service);
-        let start = *process.service_start.get_or_insert(now);
-        if now.since(start) > SERVICE {
-            process.service_start = Some(now);
-            process.service_used /= decay;
-        }
-    }
-
-    /// Clears all accounts, because the unit changes.
-    #[cold]
-    fn count_requests(&mut self, tagged: bool) {
-        self.settings.put(TAGGED, i64::from(tagged));
-        for slot in self.processes.slots() {
-            self.processes[slot].service_used = 0;
-            self.list(slot);
         }
     }
 
@@ -212,7 +220,7 @@ impl Cfq2 {
         None
     }
 
-    /// Moves one request of a process to the dispatch list.
+    /// Moves one request of a process to the dispatch list. The process keeps its place among the busy ones.
     #[inline]
     fn take_from(&mut self, now: Time, slot: u32) {
         let chosen = self.expired(now, slot).or_else(|| {
@@ -223,39 +231,51 @@ impl Cfq2 {
         if self.processes[slot].next == Some(id) {
             self.processes[slot].next = self.requests.best_beside(self.rule(), id, true);
         }
-        self.requests.choose(now, id, self.requests.boundary());
+        self.requests.choose(id, self.requests.boundary());
         self.processes[slot].queued -= 1;
         self.processes[slot].in_flight += 1;
-        if self.tagged() {
-            self.account(now, slot, 1, 10);
+        if self.processes[slot].queued == 0 {
+            self.list(slot);
         }
-        self.list(slot);
     }
 
+    /// Fills the dispatch list. `quantum` is looked at between passes, not within one.
     fn refill(&mut self, now: Time) {
         let quantum = self.settings.unsigned(QUANTUM);
         let (mut taken, mut first) = (0, true);
         loop {
-            self.passes += 1;
             let before = taken;
             let mut at = self.busy.first();
             while let Some((place, entry)) = at {
                 let slot = entry.generation;
-                let process = &mut self.processes[slot];
-                if process.pass != self.passes && !(first && process.in_flight > 0) {
-                    process.pass = self.passes;
+                if !first || self.processes[slot].in_flight == 0 {
                     self.take_from(now, slot);
                     taken += 1;
-                    if taken >= quantum {
-                        return;
-                    }
                 }
                 at = self.busy.successor(place, entry);
             }
-            if taken == before && !first {
+            if taken >= quantum || (taken == before && !first) {
                 return;
             }
             first = false;
+        }
+    }
+
+    /// A request goes to the driver.
+    #[inline]
+    fn sent(&mut self, now: Time, id: RequestId) {
+        let Some(slot) = self.requests.chosen_by(id) else { return };
+        let process = &mut self.processes[slot];
+        if self.settings.at(TAGGED) != 0 {
+            process.decay(tick(now), 10);
+            process.service_used += 1;
+            self.list(slot);
+        } else {
+            process.service_start.get_or_insert(tick(now));
+        }
+        self.in_driver += 1;
+        if self.in_driver >= TAGGED_DEPTH {
+            self.settings.put(TAGGED, 1);
         }
     }
 }
@@ -284,8 +304,8 @@ impl Elevator for Cfq2 {
         process.next = Some(next);
         process.queued += 1;
         process.allocated[info.dir as usize] += 1;
-        process.service_start.get_or_insert(now);
         if process.queued == 1 {
+            process.arrive(tick(now));
             self.list(slot);
         }
     }
@@ -331,15 +351,18 @@ impl Elevator for Cfq2 {
         self.processes.release(slot);
     }
 
-    /// A process may always have `queued` requests of a direction, and at most its share of the pool.
+    /// A process may always have `queued` requests of a direction, and at most its share of the pool or 64.
     fn may_queue(&self, context: Context, dir: Dir) -> MayQueue {
-        let slot = self.processes.find(self.key(context));
-        let allocated = slot.map_or(0, |slot| self.processes[slot].allocated[dir as usize].into());
+        let Some(slot) = self.processes.find(self.key(context)) else { return MayQueue::May };
+        let allocated = u64::from(self.processes[slot].allocated[dir as usize]);
         let least = self.settings.unsigned(QUEUED);
-        let share = self.pool / (self.busy.len() as u64).max(1);
+        let share = match self.busy.len() as u64 {
+            0 => MAX_QUEUED,
+            busy => self.pool / busy,
+        };
         if allocated < least {
             MayQueue::Must
-        } else if allocated >= share.max(least) {
+        } else if allocated >= share.min(MAX_QUEUED).max(least) {
             MayQueue::No
         } else {
             MayQueue::May
@@ -351,17 +374,11 @@ impl Elevator for Cfq2 {
     }
 
     fn dispatch(&mut self, now: Time, _force: bool) -> Option<RequestId> {
-        let id = match self.requests.leave() {
-            Some(id) => id,
-            None => {
-                self.refill(now);
-                self.requests.leave()?
-            }
-        };
-        self.in_driver += 1;
-        if self.in_driver >= TAGGED_DEPTH && !self.tagged() {
-            self.count_requests(true);
+        if !self.requests.has_chosen() {
+            self.refill(now);
         }
+        let id = self.requests.leave(now)?;
+        self.sent(now, id);
         Some(id)
     }
 
@@ -371,10 +388,11 @@ impl Elevator for Cfq2 {
         let process = &mut self.processes[taken.slot];
         process.in_flight -= 1;
         process.allocated[usize::from(taken.dir)] -= 1;
-        if !self.tagged() {
-            self.account(now, taken.slot, now.since(taken.at).as_nanos() / 1000, 8);
+        if self.settings.at(TAGGED) == 0 {
+            process.decay(tick(now), 8);
+            process.service_used += tick(now).saturating_sub(tick(taken.at));
+            self.list(taken.slot);
         }
-        self.list(taken.slot);
         self.processes.release(taken.slot);
     }
 
@@ -401,12 +419,7 @@ impl Elevator for Cfq2 {
     }
 
     fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
-        let tagged = self.settings.at(TAGGED);
-        self.settings.set(name, value)?;
-        if self.settings.at(TAGGED) != tagged {
-            self.count_requests(tagged == 0);
-        }
-        Ok(())
+        self.settings.set(name, value)
     }
 }
 

@@ -254,7 +254,7 @@ impl Elevator for Cfq {
         } else if !force && self.active.is_some_and(|slot| self.is_driver_full(slot)) {
             return None;
         }
-        let id = self.requests.leave()?;
+        let id = self.requests.leave(now)?;
         self.in_driver += 1;
         self.device_queues |= self.in_driver > QUEUES;
         Some(id)

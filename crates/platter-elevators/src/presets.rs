@@ -37,6 +37,9 @@ const FRONT_MERGES: &[(&str, &str)] = &[("front_merges", "1")];
 /// Requests of 2.4.
 const MAX_SECTORS: (&str, &str) = ("max_sectors", "255");
 
+/// A batch of writes that had to wait for the driver has no time of its own.
+const STALE: (&str, &str) = ("stale_write_batch", "1");
+
 /// Every elevator of every kernel, by kernel.
 ///
 /// 2.5.61 stands for the kernel that Morton measured in February 2003: its anticipatory elevator and its CFQ are
@@ -47,25 +50,25 @@ pub static PRESETS: &[Preset] = &[
     preset("2.4.20", "linus", &[("kernel", "2.4.20"), MAX_SECTORS]),
     preset("2.4.25", "linus", &[("kernel", "2.4.20"), MAX_SECTORS]),
     preset("2.5.61", "deadline", CONTIGUOUS),
-    preset("2.5.61", "anticipatory", &[("kernel", "2.6.0")]),
+    preset("2.5.61", "anticipatory", &[("kernel", "2.6.0"), STALE]),
     preset("2.5.61", "cfq-v1", &[]),
     preset("2.6.0", "noop", FRONT_MERGES),
     preset("2.6.0", "deadline", CONTIGUOUS),
-    preset("2.6.0", "anticipatory", &[("kernel", "2.6.0")]),
+    preset("2.6.0", "anticipatory", &[("kernel", "2.6.0"), STALE]),
     preset("2.6.5", "noop", FRONT_MERGES),
     preset("2.6.5", "deadline", CONTIGUOUS),
-    preset("2.6.5", "anticipatory", &[("kernel", "2.6.2")]),
+    preset("2.6.5", "anticipatory", &[("kernel", "2.6.2"), STALE]),
     preset("2.6.5", "cfq-v1", &[]),
     preset("2.6.7", "noop", FRONT_MERGES),
     preset("2.6.7", "deadline", CONTIGUOUS),
-    preset("2.6.7", "anticipatory", &[("kernel", "2.6.7")]),
+    preset("2.6.7", "anticipatory", &[("kernel", "2.6.7"), STALE]),
     preset("2.6.7", "cfq-v1", &[]),
     preset("2.6.10", "noop", FRONT_MERGES),
     preset("2.6.10", "deadline", CONTIGUOUS),
-    preset("2.6.10", "anticipatory", &[("kernel", "2.6.7")]),
-    preset("2.6.10", "cfq-v2", &[]),
+    preset("2.6.10", "anticipatory", &[("kernel", "2.6.7"), STALE]),
+    preset("2.6.10", "cfq-v2", &[("swap_fifo_expire", "1")]),
     preset("2.6.10-ts", "deadline", CONTIGUOUS),
-    preset("2.6.10-ts", "anticipatory", &[("kernel", "2.6.7")]),
+    preset("2.6.10-ts", "anticipatory", &[("kernel", "2.6.7"), STALE]),
     preset(
         "2.6.10-ts",
         "cfq",
@@ -79,19 +82,19 @@ pub static PRESETS: &[Preset] = &[
     ),
     preset("2.6.16", "noop", &[]),
     preset("2.6.16", "deadline", CONTIGUOUS),
-    preset("2.6.16", "anticipatory", &[("kernel", "2.6.16")]),
+    preset("2.6.16", "anticipatory", &[("kernel", "2.6.16"), STALE]),
     preset("2.6.16", "cfq", &[("kernel", "2.6.16")]),
     preset("2.6.20", "noop", &[]),
     preset("2.6.20", "deadline", CONTIGUOUS),
-    preset("2.6.20", "anticipatory", &[("kernel", "2.6.16")]),
+    preset("2.6.20", "anticipatory", &[("kernel", "2.6.16"), STALE]),
     preset("2.6.20", "cfq", &[("kernel", "2.6.20")]),
     preset("2.6.24", "noop", &[]),
     preset("2.6.24", "deadline", CONTIGUOUS_OLDEST),
-    preset("2.6.24", "anticipatory", &[("kernel", "2.6.16")]),
+    preset("2.6.24", "anticipatory", &[("kernel", "2.6.16"), STALE]),
     preset("2.6.24", "cfq", &[("kernel", "2.6.22")]),
     preset("2.6.28", "noop", &[]),
     preset("2.6.28", "deadline", &[("batch_rule", "any")]),
-    preset("2.6.28", "anticipatory", &[("kernel", "2.6.16")]),
+    preset("2.6.28", "anticipatory", &[("kernel", "2.6.16"), STALE]),
     preset("2.6.28", "cfq", &[("kernel", "2.6.22")]),
 ];
 

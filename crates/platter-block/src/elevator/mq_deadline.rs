@@ -161,7 +161,7 @@ impl MqDeadline {
         let (dir, starved) = self.choose_direction(class)?;
         let list = list(class, dir);
         let (oldest, entry) = self.lists.oldest(list)?;
-        let onward = self.next[list].filter(|_| now <= entry.expire);
+        let onward = self.next[list].filter(|_| now < entry.expire);
         let id = onward.map_or(oldest, |(_, id)| id);
         Some(Choice { list, dir, id, batching: 0, starved })
     }

@@ -95,7 +95,7 @@ impl Anticipatory {
         }
         let awaited = self.processes.get(process);
         let thinks = awaited.think_time;
-        if !awaited.running || self.has_more(awaited) {
+        if !awaited.running || has_more(awaited) {
             return true;
         }
         if thinks.samples == 0 && self.estimate.new_success < super::mean::ONE {
@@ -114,7 +114,7 @@ impl Anticipatory {
             self.estimate.ended(&awaited);
             return true;
         }
-        if self.has_more(&awaited) {
+        if has_more(&awaited) {
             return true;
         }
         if self.is_close(now, process, candidate) {
@@ -131,7 +131,7 @@ impl Anticipatory {
             return true;
         }
         let awaited = *self.processes.get(process);
-        if self.has_more(&awaited) {
+        if has_more(&awaited) {
             return true;
         }
         if let Some(c) = candidate
@@ -157,11 +157,6 @@ impl Anticipatory {
     /// Whether the time of the wait is over, even if the timer has not run yet.
     fn is_over(&self, now: u64) -> bool {
         self.wait.finished && now.abs_diff(self.wait.start) >= self.settings.unsigned(ANTIC_EXPIRE)
-    }
-
-    /// Whether the process has requests besides the one whose completion starts the wait.
-    fn has_more(&self, process: &Process) -> bool {
-        process.queued > 0 || process.dispatched > u32::from(!self.wait.finished)
     }
 
     /// Whether the process is expected to think for longer than the elevator waits; `hopeless` is the answer
@@ -200,6 +195,11 @@ impl Anticipatory {
         }
         late && next.abs_diff(last) < self.usual_seek(self.processes.get(process))
     }
+}
+
+/// Whether the process has requests that the driver has not taken.
+fn has_more(process: &Process) -> bool {
+    process.queued > 0
 }
 
 fn is_from(process: u32, candidate: Option<Candidate>) -> bool {

@@ -14,6 +14,8 @@ const DEFAULT_LEVEL: u8 = 4;
 
 /// A jump of more sectors than this counts as a seek.
 pub(super) const SEEK_SECTORS: u64 = 800;
+/// Without seek times only requests shorter than this many sectors can count as seeks.
+const SHORT_SECTORS: u64 = 64;
 /// More seeks than this of the last 32 requests make a queue seeky.
 const SEEKY: u32 = 19;
 
@@ -105,8 +107,10 @@ pub(super) struct Proc {
 
 impl Proc {
     /// Records the arrival of a request; think times above `longest` are not told apart.
-    pub(super) fn note_arrival(&mut self, now: Time, info: &RequestInfo, longest: Span) {
-        let jump = self.last_end.is_some_and(|last| info.pos.abs_diff(last) > SEEK_SECTORS * 512);
+    pub(super) fn note_arrival(&mut self, now: Time, info: &RequestInfo, longest: Span, rotational: bool) {
+        let costs = rotational || info.len < SHORT_SECTORS * 512;
+        let far = self.last_end.is_some_and(|last| info.pos.abs_diff(last) > SEEK_SECTORS * 512);
+        let jump = far && costs;
         self.seeks = self.seeks << 1 | u32::from(jump);
         self.last_end = Some(info.end());
         if let Some(done) = self.last_done

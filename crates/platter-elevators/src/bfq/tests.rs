@@ -92,6 +92,19 @@ fn a_queue_is_seeky_when_more_than_19_of_its_last_32_requests_jumped() {
     }
 }
 
+/// Linux: `BFQ_RQ_SEEKY`.
+#[test]
+fn without_seek_times_only_short_requests_are_seeks() {
+    for (rotational, sectors, seeky) in [(2, 63, true), (2, 64, false), (1, 64, true), (1, 1024, true)] {
+        let mut bfq = bfq(&[("rotational", rotational)]);
+        for i in 0..33 {
+            serve(&mut bfq, i, &read(1, (i + 1) << 20, sectors));
+        }
+        let record = record(&bfq, &read(1, 0, 8));
+        assert_eq!(bfq.procs[record].is_seeky(), seeky, "rotational={rotational}: {sectors} sectors");
+    }
+}
+
 #[test]
 fn who_was_idle_for_two_seconds_is_interactive() {
     for (gap, why) in [(1900, Why::SoftRealTime), (2100, Why::Interactive)] {

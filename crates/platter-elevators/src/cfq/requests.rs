@@ -35,7 +35,7 @@ impl Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
     pub(crate) slot: u32,
-    /// When it was chosen.
+    /// When it left for the driver.
     pub(crate) at: Time,
     pub(crate) dir: u8,
     generation: u32,
@@ -197,7 +197,7 @@ impl Requests {
 
     /// Chooses a request: it goes to the dispatch list, which is sorted by position from `boundary` on and
     /// then from the lowest; equal positions stay in order. Returns the record.
-    pub(crate) fn choose(&mut self, now: Time, id: RequestId, boundary: u64) -> Option<Entry> {
+    pub(crate) fn choose(&mut self, id: RequestId, boundary: u64) -> Option<Entry> {
         let entry = self.fifos.remove(id)?;
         self.sorted.remove(place(entry.slot, entry.pos), id);
         let rank = |pos: u64| (pos < boundary, pos);
@@ -206,7 +206,7 @@ impl Requests {
         self.ready.insert(self.ready.len() - before, ready);
         self.head = entry.end;
         let (slot, dir) = (entry.slot, entry.dir);
-        self.taken[id.index as usize] = Taken { slot, at: now, dir, generation: id.generation };
+        self.taken[id.index as usize] = Taken { slot, at: Time(0), dir, generation: id.generation };
         Some(entry)
     }
 
@@ -222,12 +222,19 @@ impl Requests {
         !self.ready.is_empty()
     }
 
-    /// Removes the first request of the dispatch list.
+    /// Removes the first request of the dispatch list, for the driver.
     #[inline]
-    pub(crate) fn leave(&mut self) -> Option<RequestId> {
+    pub(crate) fn leave(&mut self, now: Time) -> Option<RequestId> {
         let ready = self.ready.pop_front()?;
         self.boundary = ready.end;
+        self.taken[ready.id.index as usize].at = now;
         Some(ready.id)
+    }
+
+    /// The slot of a request that was chosen and has not completed.
+    #[inline]
+    pub(crate) fn chosen_by(&self, id: RequestId) -> Option<u32> {
+        self.taken.get(id.index as usize).map(|taken| taken.slot).filter(|&slot| slot != NONE)
     }
 
     /// A request has grown.
@@ -324,12 +331,12 @@ mod tests {
     fn the_dispatch_list_is_sorted_from_the_boundary() {
         let mut requests = with(&[(0, 900), (1, 100), (1, 50), (0, 300), (2, 300)]);
         for index in [0, 1, 2, 3, 4] {
-            let entry = requests.choose(Time(9), id(index), 100 * SECTOR).expect("queued");
+            let entry = requests.choose(id(index), 100 * SECTOR).expect("queued");
             assert!(!requests.insert(0, id(index), entry), "it has not completed");
             assert_eq!(requests.complete(id(index)).map(|taken| taken.slot), Some(entry.slot));
         }
         assert_eq!(requests.len(), 5);
-        let left: Vec<u32> = core::iter::from_fn(|| requests.leave()).map(|id| id.index).collect();
+        let left: Vec<u32> = core::iter::from_fn(|| requests.leave(Time(0))).map(|id| id.index).collect();
         assert_eq!((left, requests.boundary()), ([1, 3, 4, 0, 2].to_vec(), 58 * SECTOR));
     }
 
@@ -341,17 +348,20 @@ mod tests {
         assert_eq!(requests.absorb(id(1), id(0)), Some(Gone::Queued(gone)));
         assert_eq!(requests.oldest(1, 0), Some((id(1), Time(0))), "the age of the older");
         requests.grow(id(1), &RequestInfo { len: 16 * SECTOR, ..info(0) });
-        requests.choose(Time(5), id(1), 0);
-        requests.choose(Time(5), id(2), 0);
-        assert!(matches!(requests.absorb(id(1), id(2)), Some(Gone::Chosen(taken)) if taken.at == Time(5)));
+        requests.choose(id(1), 0);
+        requests.choose(id(2), 0);
+        assert!(matches!(requests.absorb(id(1), id(2)), Some(Gone::Chosen(taken)) if taken.slot == 1));
         requests.grow(id(1), &RequestInfo { len: 24 * SECTOR, ..info(0) });
         requests.grow(id(3), &info(20));
         assert_eq!(requests.get(id(3)).map(|entry| entry.pos), Some(20 * SECTOR));
-        assert_eq!((requests.leave(), requests.boundary(), requests.len()), (Some(id(1)), 24 * SECTOR, 1));
+        assert_eq!(
+            (requests.leave(Time(6)), requests.boundary(), requests.len()),
+            (Some(id(1)), 24 * SECTOR, 1)
+        );
         assert_eq!(requests.absorb(id(3), id(2)), None, "not there any more");
         let stale = RequestId { index: 1, generation: 6 };
         assert_eq!(requests.complete(stale), None);
-        assert!(requests.complete(id(1)).is_some());
+        assert_eq!(requests.complete(id(1)).map(|taken| taken.at), Some(Time(6)), "when it left");
         assert_eq!(requests.complete(id(1)), None);
     }
 }

@@ -7,29 +7,31 @@ use alloc::format;
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    Case { name: "one request of each, up to the quantum, sorted", steps: &[
-        Add(0, "1R500 1R508 2R300 3R100 4R400 5R200"), Take(0, "3R100 2R300 4R400 1R500"),
-        // Processes with nothing in flight come first; the list is sorted from the last position on.
-        Take(0, "1R508 5R200 -"),
+    Case { name: "one request of each, also beyond the quantum, sorted", steps: &[
+        Add(0, "1R500 1R508 2R300 3R100 4R400 5R200"), Take(0, "3R100 5R200 2R300 4R400 1R500"),
+        Take(0, "1R508 -"),
     ]},
-    Case { name: "the process with less service goes first, equals in turn", steps: &[
-        Set("quantum", 1),
-        Add(0, "1R0 1R8 1R16 2R100 2R108 2R116 2R124 2R132 2R140"),
-        Take(0, "1R0"), Done(5, "1R0"),
-        Serve(5, "2R100 2R108 2R116 2R124 2R132"),
-        // Five milliseconds each now.
-        Serve(10, "1R8 2R140 1R16"), Take(13, "-"),
+    Case { name: "several requests of each, until a pass has reached the quantum", steps: &[
+        Set("quantum", 3),
+        Add(0, "1R0 1R8 1R16 2R100 2R108 2R116"), Take(0, "1R0 1R8 2R100 2R108"), Take(0, "2R116 1R16 -"),
+    ]},
+    Case { name: "the process with less service is the first of a pass", steps: &[
+        Add(0, "1R0"), Take(0, "1R0"), Done(5, "1R0"),
+        // At equal positions the dispatch list keeps the order of the pass.
+        Add(5, "1R8 2R8"), Take(5, "2R8 1R8"), Done(15, "2R8 1R8"),
+        Add(15, "1R16 2R16"), Take(15, "2R16 1R16 -"),
     ]},
     Case { name: "service outlives the requests, until the process ends", steps: &[
-        Set("quantum", 1),
         Add(0, "1R0"), Take(0, "1R0"), Done(9, "1R0"),
-        Add(10, "1R8 2R100 2R108 2R116"), Serve(10, "2R100 2R108"),
-        Take(12, "2R116"), Done(20, "2R116"), Serve(20, "1R8"),
-        Exit(21, 2), Add(21, "1R16 2R124"), Serve(21, "2R124 1R16"),
+        Add(10, "1R8 2R8"), Take(10, "2R8 1R8"), Done(30, "2R8 1R8"),
+        Exit(31, 1), Add(31, "2R16 1R16"), Take(31, "1R16 2R16 -"),
+    ]},
+    Case { name: "service is the time with the driver, not on the dispatch list", steps: &[
+        Add(0, "1R0 2R8"), Take(0, "1R0"), Done(10, "1R0"), Take(10, "2R8"), Done(15, "2R8"),
+        Add(15, "1R16 2R16"), Take(15, "2R16 1R16 -"),
     ]},
     Case { name: "with equal service the one with fewer in flight goes first", steps: &[
-        Set("quantum", 1),
-        Add(0, "1R0 1R8 1R16 2R100"), Take(0, "1R0 2R100"), Add(0, "3R200"), Take(0, "3R200 1R8 1R16 -"),
+        Add(0, "1R0 1R8 2R0"), Take(0, "1R0 2R0 1R8"), Add(0, "1R16 2R16"), Take(0, "2R16 1R16 -"),
     ]},
     Case { name: "the first pass leaves out processes with requests in flight", steps: &[
         Set("quantum", 2),
@@ -112,22 +114,27 @@ fn vectors() {
 
 #[test]
 fn accounts_shrink_after_a_second() {
-    let mut elevator = Cfq2::default();
-    elevator.reserve(1);
-    let slot = elevator.processes.hold(1, None);
-    // Time, service added, divisor; and the resulting account.
-    for (at, service, decay, used) in [
-        (0, 800_000, 8, 800_000),
-        (1000, 0, 8, 800_000), // a second, not more
-        (1001, 8, 8, 100_001), // with what is added
-        (2001, 8, 8, 100_009),
-        (2002, 7, 8, 12_502),
-        (3003, 8, 10, 1251),
-        (3004, 1, 10, 1252),
+    let mut process = Process::default();
+    // The tick, service added behind the scaling, divisor; and the resulting account.
+    for (at, service, divisor, used) in [
+        (0, 800, 8, 800),
+        (1000, 0, 8, 800), // a second, not more
+        (1001, 8, 8, 108), // what is added is not scaled
+        (2001, 8, 8, 116),
+        (2002, 7, 8, 21),
+        (3003, 8, 10, 10),
+        (3004, 1, 10, 11),
     ] {
-        elevator.account(ms(at), slot, service, decay);
-        assert_eq!(elevator.processes[slot].service_used, used, "at {at} ms");
+        process.decay(at, divisor);
+        process.service_used += service;
+        assert_eq!(process.service_used, used, "at {at} ms");
     }
+    // A process that becomes busy again: scaled, and the account stays as old.
+    process.arrive(4003);
+    assert_eq!((process.service_used, process.service_start), (11, Some(3003)));
+    process.arrive(4004);
+    process.arrive(4004);
+    assert_eq!((process.service_used, process.service_start), (0, Some(3003)));
 }
 
 #[test]
@@ -135,38 +142,35 @@ fn four_requests_in_the_driver_turn_tagged_on() {
     let mut runner = Runner::new(Cfq2::default());
     runner.step(&Set("quantum", 1));
     for step in [
-        Add(0, "1R0 1R8 1R16 1R24 1R32 2R100 2R108 2R116 2R124"),
+        Add(0, "1R0 1R8 1R16 1R24 2R100 2R108 2R116"),
         Take(0, "1R0"),
         Done(50, "1R0"),
-        Take(50, "2R100 1R8 2R108"),
+        Take(50, "2R100 1R8 1R16"),
     ] {
         runner.step(&step);
     }
     assert_eq!(runner.elevator.get("tagged"), Some(0));
-    runner.step(&Take(50, "2R116"));
+    runner.step(&Take(50, "2R108"));
     assert_eq!(runner.elevator.get("tagged"), Some(1));
-    let used = |runner: &Runner<Cfq2>| {
-        [1, 2].map(|process| {
-            let slot = runner.elevator.processes.find(runner.elevator.key(context(process)));
-            slot.map(|slot| runner.elevator.processes[slot].service_used)
-        })
-    };
-    assert_eq!(used(&runner), [Some(0), Some(0)], "a new unit");
-    // From here on requests count, not their time.
-    runner.step(&Done(60, "2R100 2R108 1R8 2R116"));
-    runner.step(&Serve(60, "1R16"));
-    runner.step(&Serve(61, "2R124"));
-    assert_eq!(used(&runner), [Some(1), Some(1)]);
+    // From here on requests count when the driver takes them, not their time; the accounts are kept.
+    runner.step(&Done(60, "2R100 2R108 1R8 1R16"));
+    runner.step(&Serve(60, "2R116 1R24"));
+    let used = [1, 2].map(|process| {
+        let slot = runner.elevator.processes.find(runner.elevator.key(context(process)));
+        slot.map(|slot| runner.elevator.processes[slot].service_used)
+    });
+    assert_eq!(used, [Some(51), Some(1)]);
 }
 
 #[test]
 fn a_process_may_always_have_eight_and_at_most_its_share() {
     // Number of busy processes, and how many reads the first of them may have.
-    for (processes, most) in [(1, 128), (2, 64), (4, 32), (10, 12), (16, 8), (100, 8)] {
+    for (processes, most) in [(1, 64), (2, 64), (4, 32), (10, 12), (16, 8), (100, 8)] {
         let mut runner = Runner::new(Cfq2::default());
         (1..processes).for_each(|process| runner.add(ms(0), &format!("{}R0", process + 1)));
         for reads in 0..most {
-            let answer = if reads < 8 { MayQueue::Must } else { MayQueue::May };
+            // A process without a record has sent nothing yet.
+            let answer = if (1..8).contains(&reads) { MayQueue::Must } else { MayQueue::May };
             assert_eq!(runner.elevator.may_queue(context(1), Dir::Read), answer, "{reads} of {most}");
             runner.add(ms(0), &format!("1R{}", reads * 8));
         }
@@ -184,7 +188,8 @@ fn requests_count_until_they_complete() {
         Add(0, "1R0 1R8"),
         May(1, Dir::Read, MayQueue::No),
         Take(0, "1R0 1R8"),
-        May(1, Dir::Read, MayQueue::No),
+        // No process is busy, so only the largest share counts.
+        May(1, Dir::Read, MayQueue::May),
         Done(1, "1R8"),
         May(1, Dir::Read, MayQueue::Must),
     ] {

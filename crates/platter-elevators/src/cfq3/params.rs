@@ -21,17 +21,18 @@ const IDLE_GRACE: usize = 12;
 const SERVICE_TREE: usize = 13;
 const LOW_LATENCY: usize = 14;
 const TARGET_LATENCY: usize = 15;
+const SEEKY_IDLE: usize = 16;
 
 const fn switch(name: &'static str, help: &'static str) -> Param {
     Param::number(name, Unit::Switch, 0, (0, 1), help)
 }
 
-pub(super) static PARAMS: [Param; 16] = [
+pub(super) static PARAMS: [Param; 17] = [
     Param::word(
         "kernel",
         &["2.6.16", "2.6.17", "2.6.20", "2.6.22"],
         2,
-        "sets slice_idle, queued, max_depth and service_tree to that kernel's values; 2.6.16: 2.6.13 and later",
+        "sets slice_idle, queued, max_depth, service_tree and seeky_idle to that kernel's values; 2.6.16: 2.6.13 and later",
     ),
     millis("slice_sync", 100, "time slice of a synchronous queue of level 4"),
     millis("slice_async", 40, "time slice of an asynchronous queue of level 4"),
@@ -64,14 +65,19 @@ pub(super) static PARAMS: [Param; 16] = [
     ),
     switch("low_latency", "shorten slices so that all synchronous queues have theirs within target_latency"),
     millis("target_latency", 300, "for low_latency"),
+    millis(
+        "seeky_idle",
+        2,
+        "longest wait for a process that seeks, by at least three of its requests; 0: slice_idle",
+    ),
 ];
 
-/// Values that `kernel` sets: `slice_idle`, `queued`, `max_depth`, `service_tree`.
-const KERNELS: [[i64; 4]; 4] = [[10, 8, 2, 0], [14, 8, 0, 0], [8, 0, 0, 0], [8, 0, 0, 1]];
+/// Values that `kernel` sets: `slice_idle`, `queued`, `max_depth`, `service_tree`, `seeky_idle`.
+const KERNELS: [[i64; 5]; 4] = [[10, 8, 2, 0, 0], [14, 8, 0, 0, 2], [8, 0, 0, 0, 2], [8, 0, 0, 1, 2]];
 
 /// The current values.
 #[derive(Clone, Debug)]
-pub(super) struct Tunables(Settings<16>);
+pub(super) struct Tunables(Settings<17>);
 
 impl Tunables {
     pub(super) fn new(owner: &'static str) -> Tunables {
@@ -87,7 +93,7 @@ impl Tunables {
         if name == PARAMS[KERNEL].name
             && let Some(values) = usize::try_from(value).ok().and_then(|kernel| KERNELS.get(kernel))
         {
-            let rows = [SLICE_IDLE, QUEUED, MAX_DEPTH, SERVICE_TREE];
+            let rows = [SLICE_IDLE, QUEUED, MAX_DEPTH, SERVICE_TREE, SEEKY_IDLE];
             rows.iter().zip(values).for_each(|(&row, &value)| self.0.put(row, value));
         }
         Ok(())
@@ -128,6 +134,12 @@ impl Tunables {
     #[inline]
     pub(super) fn slice_idle(&self) -> Span {
         self.millis(SLICE_IDLE)
+    }
+
+    /// Longest wait for a process that seeks, if another than for one that does not.
+    #[inline]
+    pub(super) fn seeky_idle(&self) -> Option<Span> {
+        Some(self.millis(SEEKY_IDLE)).filter(|&limit| limit > Span::ZERO)
     }
 
     #[inline]

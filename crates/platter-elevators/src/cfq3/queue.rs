@@ -160,8 +160,14 @@ impl Queue {
     }
 
     #[inline]
-    pub(super) fn is_seeky(&self) -> bool {
+    fn is_seeky(&self) -> bool {
         self.seek.mean > SEEKY
+    }
+
+    /// The same, once there are enough samples.
+    #[inline]
+    pub(super) fn is_known_to_be_seeky(&self) -> bool {
+        self.seek.is_believed() && self.is_seeky()
     }
 
     /// Whether the slice is over and the queue has nothing left that it may send.

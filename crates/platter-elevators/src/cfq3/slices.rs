@@ -5,9 +5,6 @@ use platter_block::bio::Class;
 use platter_block::elevator::{RequestId, RequestInfo};
 use platter_block::time::{Span, Time};
 
-/// Longest wait for a seeky process.
-const SEEKY_IDLE: Span = Span::from_millis(2);
-
 impl Cfq {
     /// The queue that may send now; `None` if there is none or if it is better to wait.
     #[inline]
@@ -59,15 +56,15 @@ impl Cfq {
         if !queue.sync || !queue.alive || !queue.idle_window {
             return false;
         }
+        // The kernels meant to end the wait with the slice, but compared its end, a point in time, with this duration.
         let mut idle = self.tunables.slice_idle();
-        if let Some(end) = queue.slice_end {
-            idle = idle.min(end.since(now));
-        }
-        if queue.is_seeky() {
-            idle = idle.min(SEEKY_IDLE);
-        }
         if idle == Span::ZERO {
             return false;
+        }
+        if queue.is_known_to_be_seeky()
+            && let Some(limit) = self.tunables.seeky_idle()
+        {
+            idle = idle.min(limit);
         }
         queue.waited = true;
         self.idle_until = Some(now + idle);
@@ -132,7 +129,7 @@ impl Cfq {
         let quantum = if idle_class { 1 } else { self.tunables.quantum() };
         for _ in 0..quantum {
             let Some(id) = self.next_of(now, slot) else { break };
-            self.send(now, slot, id);
+            self.send(slot, id);
         }
         if !self.tunables.service_tree() {
             self.start_slice(now, slot);
@@ -157,11 +154,11 @@ impl Cfq {
 
     /// Moves a request to the dispatch list.
     #[inline]
-    fn send(&mut self, now: Time, slot: u32, id: RequestId) {
+    fn send(&mut self, slot: u32, id: RequestId) {
         if self.queues[slot].next == Some(id) {
             self.queues[slot].next = self.requests.best_beside(self.tunables.rule(), id, true);
         }
-        self.requests.choose(now, id, self.requests.boundary());
+        self.requests.choose(id, self.requests.boundary());
         self.queues[slot].in_flight += 1;
         self.sent += 1;
         self.uncount(slot);

@@ -37,8 +37,9 @@ const CASES: &[Case] = &[
         Set("slice_idle", 0), Set("quantum", 2),
         Add(0, "1R0 1R8 1R16 2R1000"), Take(0, "1R0 1R8 2R1000 1R16 -"),
     ]},
-    Case { name: "no wait beyond the slice", steps: &[
-        Add(0, "1R0 2R1000"), Take(0, "1R0"), Done(95, "1R0"), Take(95, "-"), Wake(Some(100)), Take(100, "2R1000"),
+    Case { name: "the end of the slice does not shorten the wait, but the next look after it does", steps: &[
+        Add(0, "1R0 2R1000"), Take(0, "1R0"), Done(95, "1R0"), Take(95, "-"), Wake(Some(103)), Take(100, "-"),
+        Take(101, "2R1000"),
     ]},
     Case { name: "no wait after the slice", steps: &[
         Add(0, "1R0 2R1000"), Take(0, "1R0"), Done(101, "1R0"), Take(101, "2R1000"),
@@ -80,9 +81,20 @@ const CASES: &[Case] = &[
     Case { name: "no wait for the idle class", steps: &[
         Add(0, "2R500@i 3R0@i"), Serve(0, "2R500@i 3R0@i"),
     ]},
-    Case { name: "a seeking process is waited for 2 ms only", steps: &[
-        Add(0, "1R0"), Take(0, "1R0"), Done(1, "1R0"), Add(2, "1R10000000 2R50"), Take(2, "1R10000000"),
-        Done(3, "1R10000000"), Take(3, "-"), Wake(Some(5)), Take(5, "2R50"),
+    Case { name: "a process that seeks is waited for as others are, while there are two samples", steps: &[
+        Add(0, "1R0"), Serve(0, "1R0"), Add(2, "1R10000000"), Serve(2, "1R10000000"),
+        Add(4, "1R20000000 2R50"), Serve(4, "1R20000000"), Take(5, "-"), Wake(Some(13)),
+    ]},
+    Case { name: "from the third on 2 ms only", steps: &[
+        Add(0, "1R0"), Serve(0, "1R0"), Add(2, "1R10000000"), Serve(2, "1R10000000"),
+        Add(4, "1R20000000"), Serve(4, "1R20000000"), Add(6, "1R30000000 2R50"), Serve(6, "1R30000000"),
+        Take(7, "-"), Wake(Some(9)), Take(9, "2R50"),
+    ]},
+    Case { name: "2.6.16: never", steps: &[
+        Set("kernel", 0),
+        Add(0, "1R0"), Serve(0, "1R0"), Add(2, "1R10000000"), Serve(2, "1R10000000"),
+        Add(4, "1R20000000"), Serve(4, "1R20000000"), Add(6, "1R30000000 2R50"), Serve(6, "1R30000000"),
+        Take(7, "-"), Wake(Some(17)),
     ]},
     Case { name: "no wait for a process that has ended", steps: &[
         Add(0, "1R0 2R100"), Take(0, "1R0"), Done(1, "1R0"), Take(1, "-"), Exit(2, 2), Take(2, "-"),
@@ -257,8 +269,10 @@ fn means_decay_by_an_eighth() {
 #[test]
 fn kernels_set_their_values() {
     let mut elevator = Cfq::default();
-    let names = ["slice_idle", "queued", "max_depth", "service_tree"];
-    for (kernel, values) in [(0, [10, 8, 2, 0]), (1, [14, 8, 0, 0]), (2, [8, 0, 0, 0]), (3, [8, 0, 0, 1])] {
+    let names = ["slice_idle", "queued", "max_depth", "service_tree", "seeky_idle"];
+    for (kernel, values) in
+        [(0, [10, 8, 2, 0, 0]), (1, [14, 8, 0, 0, 2]), (2, [8, 0, 0, 0, 2]), (3, [8, 0, 0, 1, 2])]
+    {
         elevator.set("kernel", kernel).expect("in range");
         assert_eq!(names.map(|name| elevator.get(name)), values.map(Some));
     }

@@ -22,40 +22,28 @@ pub(super) enum Stage {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Histogram {
-    buckets: [u64; BUCKETS],
-    /// When fewer samples are enough.
-    due: Option<Time>,
-}
+struct Histogram([u64; BUCKETS]);
 
 impl Histogram {
     #[inline]
     fn add(&mut self, target: Span, latency: Span) {
         let quarter = (target.0 / GOOD as u64).max(1);
         let bucket = latency.0.saturating_sub(1) / quarter;
-        self.buckets[bucket.min(BUCKETS as u64 - 1) as usize] += 1;
+        self.0[bucket.min(BUCKETS as u64 - 1) as usize] += 1;
     }
 
-    /// The bucket of this percentile of the samples, which are then discarded; `None` while there are too
-    /// few.
-    fn percentile(&mut self, now: Time, percent: u64) -> Option<usize> {
-        let samples: u64 = self.buckets.iter().sum();
-        if samples == 0 {
-            return None;
-        }
-        let due = *self.due.get_or_insert(now + PATIENCE);
-        if samples < ENOUGH && now < due {
-            return None;
-        }
-        let wanted = (samples * percent).div_ceil(100);
+    fn samples(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// The bucket of this percentile of the samples.
+    fn percentile(&self, percent: u64) -> Option<usize> {
+        let wanted = (self.samples() * percent).div_ceil(100);
         let mut seen = 0;
-        let reaches = |&count: &u64| {
+        self.0.iter().position(|&count| {
             seen += count;
             seen >= wanted
-        };
-        let bucket = self.buckets.iter().position(reaches);
-        *self = Histogram::default();
-        bucket
+        })
     }
 }
 
@@ -63,6 +51,9 @@ impl Histogram {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latencies {
     histograms: [Histogram; 2],
+    /// When fewer samples are enough. One time for both histograms, as in the kernel: below 500 samples a second they are
+    /// evaluated in turns.
+    due: Option<Time>,
     /// The last p99 of total latencies that did not lead to an adjustment.
     earlier: Option<usize>,
 }
@@ -77,7 +68,17 @@ impl Latencies {
 
     /// The bucket of a percentile, if there are enough samples; the samples are then discarded.
     pub(super) fn percentile(&mut self, now: Time, stage: Stage, percent: u64) -> Option<usize> {
-        self.histograms[stage as usize].percentile(now, percent)
+        let histogram = &mut self.histograms[stage as usize];
+        let samples = histogram.samples();
+        if samples == 0 {
+            return None;
+        }
+        let due = *self.due.get_or_insert(now + PATIENCE);
+        if samples < ENOUGH && now < due {
+            return None;
+        }
+        self.due = None;
+        core::mem::take(histogram).percentile(percent)
     }
 
     /// The bucket of the 99th percentile of total latencies. If a domain misses its target (`bad`), an

@@ -535,20 +535,11 @@ impl Row {
 }
 
 /// Why a claim does not hold, as far as that is understood.
-const WHY_NOT: &[(&str, &str)] = &[
-    ("fair-reads-code", HEAD),
-    ("fair-writes-code", HEAD),
-    ("fair-reads-cfq-v2", PHASES),
-    ("group-process", PHASES),
-    ("group-uid", REFILL),
-    ("group-pgid", REFILL),
-];
+const WHY_NOT: &[(&str, &str)] =
+    &[("fair-reads-code", HEAD), ("fair-writes-code", HEAD), ("group-uid", REFILL), ("group-pgid", REFILL)];
 
 const HEAD: &str = "the loop of 2.6.6 to 2.6.9 counts the processes and takes each request from the first of the list, so that a process \
     with many requests is served until it has none; fair-writes-cfq-v1 takes from all in turn, as was intended";
-const PHASES: &str = "the share drifts with time: it is even in the first seconds. Each account is divided by 8 a second after it was opened, \
-    so that its process is first for a while, and accounts are opened at different times. Without the division, or with one of all accounts \
-    at the same time, fair-reads-cfq-v2 is 0.999";
 const REFILL: &str = "a refill takes four requests, and a user with two outstanding often has one queued, so that the other user has \
     the rest; with more outstanding, or quantum=1, the shares are even";
 

@@ -32,11 +32,12 @@ const EVERY_RULE: &[Case] = &[
     Case { name: "other requests of the process are queued", steps: &[
         Add(0, "a:R0 a:R20000000 b:R9000000"), Serve(0, "a:R0"), Take(1, "b:R9000000"),
     ]},
-    Case { name: "other requests of the process are with the driver", steps: &[
-        Add(0, "a:R0 a:R8 b:R9000000"), Take(0, "a:R0 a:R8"), Done(0, "a:R0"), Take(1, "b:R9000000"),
+    Case { name: "no other requests of the process but with the driver", steps: &[
+        Add(0, "a:R0 a:R8 b:R9000000"), Take(0, "a:R0 a:R8"), Done(0, "a:R0"), Take(1, "-"), Wake(Some(6)),
+        Take(6, "b:R9000000"),
     ]},
     Case { name: "others with the driver, and none of them has completed", steps: &[
-        Add(0, "a:R0 a:R8 b:R9000000"), Take(0, "a:R0 a:R8 b:R9000000 -"),
+        Add(0, "a:R0 a:R8 b:R9000000"), Take(0, "a:R0 a:R8 -"), Wake(None), Done(3, "a:R8"), Wake(Some(9)),
     ]},
     Case { name: "all of them have completed", steps: &[
         Add(0, "a:R0 a:R8 b:R9000000"), Take(0, "a:R0 a:R8"), Done(0, "a:R0 a:R8"), Take(1, "-"), Wake(Some(6)),
