@@ -126,7 +126,7 @@ impl Bio {
     }
 
     /// Aims the bio at another range and keeps its segments, owner, token and flags: the cheapest way to submit
-    /// again.
+    /// again. A range that is longer than its memory is refused when it is submitted ([`Kind::BadSegments`]).
     #[inline]
     pub fn rewind(&mut self, pos: u64, len: u64) {
         let b = &mut *self.0;
@@ -138,22 +138,16 @@ impl Bio {
         b.status = Ok(());
     }
 
-    /// Adds a segment at the end.
-    ///
-    /// # Errors
-    /// [`Kind::BadSegments`] when the list is full ([`MAX_SEGMENTS`]).
+    /// See [`Bio::push_segment`].
     #[inline]
-    pub fn push_segment(&mut self, segment: Segment) -> Result<(), Fault> {
+    pub(crate) fn add_segment(&mut self, segment: Segment) -> Result<(), Fault> {
         if self.0.list.push(segment) { Ok(()) } else { Err(Fault::new(Kind::BadSegments, Stage::Handle)) }
     }
 
-    /// Adds a segment at the end and lengthens the bio by the segment's length.
-    ///
-    /// # Errors
-    /// As for [`Bio::push_segment`]; on an error the bio is unchanged.
+    /// See [`Bio::extend`].
     #[inline]
-    pub fn extend(&mut self, segment: Segment) -> Result<(), Fault> {
-        self.push_segment(segment)?;
+    pub(crate) fn lengthen(&mut self, segment: Segment) -> Result<(), Fault> {
+        self.add_segment(segment)?;
         self.grow(u64::from(segment.len()));
         Ok(())
     }
@@ -169,6 +163,11 @@ impl Bio {
         let owner = self.0.owner.take()?;
         self.0.list.clear_segments();
         Some(owner)
+    }
+
+    /// The owner of its memory.
+    pub(crate) fn owner(&self) -> &Owner {
+        &self.0.owner
     }
 
     /// A number that no other live bio has. It does not change when the `Bio` is moved.

@@ -23,11 +23,23 @@ pub unsafe trait IoBuf: Send + 'static {
     /// Length in bytes.
     fn byte_len(&self) -> usize;
 
-    /// Adds the buffer's memory to a bio.
+    /// Adds the buffer's memory to a bio. [`Bio::read`] and similar call it; others do so only to pass the call on to a buffer
+    /// that they contain.
     ///
     /// # Errors
     /// More segments than a bio can hold.
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault>;
+    ///
+    /// # Safety
+    /// The caller moves the buffer into the bio before anything else happens to either of them.
+    ///
+    /// ```compile_fail,E0133
+    /// use platter_block::bio::{Bio, Op};
+    /// use platter_block::buf::IoBuf;
+    /// let mut bio = Bio::new(Op::Read, 0, 4096);
+    /// vec![0u8; 4096].add_segments(&mut bio)?; // the vector is dropped
+    /// # Ok::<(), platter_block::fault::Fault>(())
+    /// ```
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault>;
 }
 
 /// Memory that can be read into.
@@ -138,12 +150,61 @@ impl Bio {
 
     fn set_transfer<B: IoBuf>(&mut self, op: Op, pos: u64, mut buffer: B) -> Result<(), Fault> {
         self.reset(op, pos, buffer.byte_len() as u64);
-        if let Err(fault) = buffer.add_segments(self) {
+        // SAFETY: the bio becomes the buffer's owner below; on an error it gives up the segments.
+        if let Err(fault) = unsafe { buffer.add_segments(self) } {
             self.reset(Op::Flush, 0, 0);
             return Err(fault);
         }
         self.set_owner(if B::IS_FOREIGN { Owner::new(buffer) } else { Owner::internal(buffer) });
         Ok(())
+    }
+
+    /// Adds a segment at the end.
+    ///
+    /// # Errors
+    /// [`Kind::BadSegments`] when the list is full ([`MAX_SEGMENTS`](crate::bio::MAX_SEGMENTS)).
+    ///
+    /// # Safety
+    /// What [`Segment::new`] says about the memory holds for this bio, which did not carry the segment until now: a
+    /// segment that another bio or a request has shown says nothing about how long its memory lives. A bio that reads
+    /// from the device gets no segment of one that only writes to it.
+    ///
+    /// ```compile_fail,E0133
+    /// use platter_block::bio::{Bio, Op};
+    /// let bio = Bio::read(0, vec![0u8; 4096])?;
+    /// let Some(segment) = bio.single_segment() else { return Ok(()) };
+    /// drop(bio); // with the vector
+    /// let mut other = Bio::new(Op::Read, 0, 4096);
+    /// other.push_segment(segment)?;
+    /// # Ok::<(), platter_block::fault::Fault>(())
+    /// ```
+    #[inline]
+    pub unsafe fn push_segment(&mut self, segment: Segment) -> Result<(), Fault> {
+        self.add_segment(segment)
+    }
+
+    /// Adds a segment at the end and lengthens the bio by the segment's length.
+    ///
+    /// # Errors
+    /// As for [`Bio::push_segment`]; on an error the bio is unchanged.
+    ///
+    /// # Safety
+    /// As for [`Bio::push_segment`].
+    ///
+    /// ```compile_fail,E0133
+    /// use platter_block::bio::{Bio, Op};
+    /// let bio = Bio::write(0, vec![0u8; 4096])?;
+    /// let segments: Vec<_> = bio.all_segments().collect();
+    /// drop(bio); // with the vector
+    /// let mut other = Bio::new(Op::Read, 0, 0);
+    /// for segment in segments {
+    ///     other.extend(segment)?;
+    /// }
+    /// # Ok::<(), platter_block::fault::Fault>(())
+    /// ```
+    #[inline]
+    pub unsafe fn extend(&mut self, segment: Segment) -> Result<(), Fault> {
+        self.lengthen(segment)
     }
 
     /// Splits off the front: `front` becomes a bio over the first `bytes`, and this one starts after
@@ -167,7 +228,8 @@ impl Bio {
     }
 
     /// Returns the buffer of a completed bio if it is a `B`. `None` after a timeout: the buffer is then dropped when
-    /// the driver is done with it. The bio is empty afterwards.
+    /// the driver is done with it. The bio has no memory afterwards, so that a read or write is refused if it is submitted
+    /// again ([`Kind::BadSegments`]).
     pub fn take_buffer<B: IoBuf>(&mut self) -> Option<B> {
         self.take_owner()
     }
@@ -188,7 +250,7 @@ pub unsafe fn add_memory(bio: &mut Bio, addr: *mut u8, len: usize, region: Regio
     while at < len {
         let step = (len - at).min(MAX_SEGMENT);
         // SAFETY: a part of the memory that the caller guarantees.
-        bio.push_segment(unsafe { Segment::new(addr.wrapping_add(at), step as u32, region) })?;
+        bio.add_segment(unsafe { Segment::new(addr.wrapping_add(at), step as u32, region) })?;
         at += step;
     }
     Ok(())
@@ -199,7 +261,7 @@ unsafe impl IoBuf for Vec<u8> {
     fn byte_len(&self) -> usize {
         self.len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: the vector goes into the bio's owner next to the segments and is not touched meanwhile.
         unsafe { add_memory(bio, self.as_mut_ptr(), self.len(), RegionId::NONE) }
     }
@@ -213,7 +275,7 @@ unsafe impl IoBuf for Box<[u8]> {
     fn byte_len(&self) -> usize {
         self.len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: as for `Vec<u8>`.
         unsafe { add_memory(bio, self.as_mut_ptr(), self.len(), RegionId::NONE) }
     }
@@ -227,7 +289,7 @@ unsafe impl IoBuf for &'static [u8] {
     fn byte_len(&self) -> usize {
         self.len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: only valid for reads, which is all that an `IoBuf` without `IoBufMut` promises.
         unsafe { add_memory(bio, self.as_ptr().cast_mut(), self.len(), RegionId::NONE) }
     }
@@ -239,7 +301,7 @@ unsafe impl IoBuf for () {
     fn byte_len(&self) -> usize {
         0
     }
-    fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -253,8 +315,9 @@ unsafe impl<B: IoBuf> IoBuf for Vec<B> {
     fn byte_len(&self) -> usize {
         self.iter().map(IoBuf::byte_len).sum()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-        self.iter_mut().try_for_each(|part| part.add_segments(bio))
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: the caller moves the elements into the bio with the vector.
+        self.iter_mut().try_for_each(|part| unsafe { part.add_segments(bio) })
     }
 }
 
@@ -274,7 +337,7 @@ mod of_bytes {
         fn byte_len(&self) -> usize {
             self.len()
         }
-        fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
             // SAFETY: only valid for reads, which is all that an `IoBuf` without `IoBufMut` promises.
             unsafe { add_memory(bio, self.as_ptr().cast_mut(), self.len(), RegionId::NONE) }
         }
@@ -285,7 +348,7 @@ mod of_bytes {
         fn byte_len(&self) -> usize {
             self.len()
         }
-        fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
             // SAFETY: the handle goes into the bio's owner next to the segments.
             unsafe { add_memory(bio, self.as_mut_ptr(), self.len(), RegionId::NONE) }
         }

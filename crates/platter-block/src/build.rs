@@ -19,8 +19,10 @@ use crate::segment::Segment;
 /// let segment = unsafe { Segment::new(memory.as_mut_ptr(), 16384, RegionId::NONE) };
 /// // 48 KiB into a chunk of 64 KiB, one segment of 16 KiB fits and a second does not.
 /// let mut builder = Builder::new(&limits, Op::Read, 49152);
-/// assert!(builder.add(segment)?);
-/// assert!(!builder.add(segment)?);
+/// // SAFETY: as above.
+/// assert!(unsafe { builder.add(segment) }?);
+/// // SAFETY: as above.
+/// assert!(!unsafe { builder.add(segment) }?);
 /// assert_eq!(builder.finish().len(), 16384);
 /// # Ok::<(), platter_block::fault::Fault>(())
 /// ```
@@ -49,7 +51,18 @@ impl Builder {
     ///
     /// # Errors
     /// More segments than a bio can hold.
-    pub fn add(&mut self, segment: Segment) -> Result<bool, Fault> {
+    ///
+    /// # Safety
+    /// As for [`Bio::push_segment`](crate::bio::Bio::push_segment).
+    ///
+    /// ```compile_fail,E0133
+    /// # use platter_block::{bio::{Bio, Op}, build::Builder, limits::Limits};
+    /// let bio = Bio::read(0, vec![0u8; 4096])?;
+    /// let Some(segment) = bio.single_segment() else { return Ok(()) };
+    /// Builder::new(&Limits::unlimited(512), Op::Read, 0).add(segment)?;
+    /// # Ok::<(), platter_block::fault::Fault>(())
+    /// ```
+    pub unsafe fn add(&mut self, segment: Segment) -> Result<bool, Fault> {
         let len = u64::from(segment.len());
         let mut pieces = 0;
         self.limits.for_each_piece(segment, |_| pieces += 1);
@@ -58,8 +71,7 @@ impl Builder {
         if !fits && !first {
             return Ok(false);
         }
-        self.bio.push_segment(segment)?;
-        self.bio.grow(len);
+        self.bio.lengthen(segment)?;
         self.pieces += pieces;
         self.room = self.room.saturating_sub(len);
         Ok(true)
@@ -82,10 +94,12 @@ mod tests {
         let limits = Limits { max_segments: 3, max_segment_size: 1024, ..Limits::unlimited(512) };
         let mut memory = vec![0u8; 4096];
         let mut builder = Builder::new(&limits, Op::Write, 0);
-        assert_eq!(builder.add(of_slice(&mut memory[..2048])), Ok(true));
-        assert_eq!(builder.add(of_slice(&mut memory[..2048])), Ok(false));
-        assert_eq!(builder.add(of_slice(&mut memory[..1024])), Ok(true));
-        assert_eq!(builder.add(of_slice(&mut memory[..512])), Ok(false));
+        // SAFETY: the bio is never submitted.
+        let mut add = |segment| unsafe { builder.add(segment) };
+        assert_eq!(add(of_slice(&mut memory[..2048])), Ok(true));
+        assert_eq!(add(of_slice(&mut memory[..2048])), Ok(false));
+        assert_eq!(add(of_slice(&mut memory[..1024])), Ok(true));
+        assert_eq!(add(of_slice(&mut memory[..512])), Ok(false));
         let bio = builder.finish();
         assert_eq!((bio.len(), bio.segment_count()), (3072, 2));
     }

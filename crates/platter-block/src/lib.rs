@@ -16,6 +16,7 @@ pub mod backend;
 pub mod bio;
 #[allow(unsafe_code)]
 pub mod buf;
+#[allow(unsafe_code)]
 pub mod build;
 pub mod capability;
 mod cell;

@@ -298,7 +298,7 @@ mod tests {
             let len = parts.iter().map(|(_, len)| *len as u64).sum();
             let mut bio = Bio::new(Op::Read, pos, len);
             for &(at, len) in parts {
-                bio.push_segment(of_slice(&mut memory[start + at..][..len])).unwrap();
+                bio.add_segment(of_slice(&mut memory[start + at..][..len])).unwrap();
             }
             limits.check_memory(&bio, size).map_err(|fault| fault.kind)
         };

@@ -64,6 +64,18 @@ impl<T: Send + 'static> Of<T> {
     }
 
     /// # Safety
+    /// The store holds a `T` written by `write`.
+    unsafe fn borrow(store: &Store) -> &T {
+        if Self::INLINE {
+            // SAFETY: by this function's contract.
+            unsafe { &*store.as_ptr().cast::<T>() }
+        } else {
+            // SAFETY: `write` left the exposed address of a leaked box of `T` in the first word.
+            unsafe { &*core::ptr::with_exposed_provenance::<T>(store[0].assume_init()) }
+        }
+    }
+
+    /// # Safety
     /// As for `read`.
     unsafe fn drop_in(store: &mut Store) {
         // SAFETY: by this function's contract.
@@ -106,6 +118,15 @@ impl Owner {
         // SAFETY: the table names the stored type, and that type is `T`; without the table the store is not read
         // again.
         Some(unsafe { Of::<T>::read(&mut self.store) })
+    }
+
+    /// The value if it is a `T`.
+    pub(crate) fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        if (self.table?.type_id)() != TypeId::of::<T>() {
+            return None;
+        }
+        // SAFETY: the table names the stored type, and that type is `T`, which stays here as long as the borrow.
+        Some(unsafe { Of::<T>::borrow(&self.store) })
     }
 
     /// Drops the value, if any.
@@ -169,10 +190,12 @@ mod tests {
     #[test]
     fn small_and_large_values_come_back() {
         let mut small = Owner::new(vec![1u8, 2, 3]);
-        assert!(small.take::<u64>().is_none());
+        assert!(small.take::<u64>().is_none() && small.get::<u64>().is_none());
+        assert_eq!(small.get::<Vec<u8>>(), Some(&vec![1, 2, 3]));
         assert_eq!(small.take::<Vec<u8>>(), Some(vec![1, 2, 3]));
         assert!(small.is_none());
         let mut large = Owner::new([7u64; 9]);
+        assert_eq!(large.get::<[u64; 9]>(), Some(&[7; 9]));
         assert_eq!(large.take::<[u64; 9]>(), Some([7; 9]));
     }
 

@@ -6,9 +6,10 @@
 //! part itself stays with the driver. Each part therefore owns a share of the whole, and the whole is dropped only
 //! after all shares.
 
-use crate::bio::{Bio, Op};
-use crate::fault::Fault;
+use crate::bio::{Bio, Op, Segments};
+use crate::fault::{Fault, Kind, Stage};
 use crate::owner::Owner;
+use crate::segment::Segment;
 use alloc::sync::Arc;
 
 /// A bio that is carried out in parts. An empty one can be reused without an allocation.
@@ -31,7 +32,7 @@ impl Whole {
     }
 
     /// Resets `part` to an operation at `pos` on behalf of the whole: it gets the flags, priority, context, deadline
-    /// and handle of the whole, but no segments, which are added with [`Bio::extend`]. It owns a share of the whole
+    /// and handle of the whole, but no segments: it gets them from a [`Source`]. It owns a share of the whole
     /// until it is reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
@@ -43,6 +44,11 @@ impl Whole {
             part.set_handle(bio.handle());
             part.set_deadline(bio.deadline());
         }
+    }
+
+    /// The memory of what is left of the bio, from front to back.
+    pub fn source(&self) -> Source<'_> {
+        Source { whole: self, current: Segment::EMPTY, rest: self.bio().map(Bio::segments) }
     }
 
     /// Takes the bio out: as completed, or as failed with the first `done` bytes done. While parts are still in
@@ -67,11 +73,94 @@ impl Whole {
     }
 }
 
+/// The memory of a whole that its parts have not got yet. Only parts that own a share of the whole get some of it, so it cannot
+/// outlive the whole.
+///
+/// ```
+/// use platter_block::bio::{Bio, Op};
+/// use platter_block::whole::Whole;
+/// let mut whole = Whole::default();
+/// whole.begin(Bio::read(0, vec![0u8; 4096])?);
+/// let mut part = Bio::flush();
+/// whole.share(&mut part, Op::Read, 512);
+/// let mut source = whole.source();
+/// source.skip(1024);
+/// source.give(&mut part, 2048)?;
+/// assert_eq!((part.pos(), part.len()), (512, 2048));
+/// assert!(source.give(&mut Bio::new(Op::Read, 0, 0), 512).is_err(), "it has no share");
+/// # Ok::<(), platter_block::fault::Fault>(())
+/// ```
+#[derive(Clone)]
+pub struct Source<'a> {
+    whole: &'a Whole,
+    current: Segment,
+    rest: Option<Segments<'a>>,
+}
+
+impl Source<'_> {
+    /// Passes over the next bytes.
+    pub fn skip(&mut self, mut bytes: u64) {
+        while bytes > 0
+            && let Some(piece) = self.next(bytes)
+        {
+            bytes -= u64::from(piece.len());
+        }
+    }
+
+    /// The number of pieces in the next `bytes` bytes.
+    #[inline]
+    pub fn pieces(&self, bytes: u64) -> usize {
+        if u64::from(self.current.len()) >= bytes {
+            return 1;
+        }
+        let (mut ahead, mut left, mut count) = (self.clone(), bytes, 0);
+        while left > 0
+            && let Some(piece) = ahead.next(left)
+        {
+            left -= u64::from(piece.len());
+            count += 1;
+        }
+        count
+    }
+
+    /// Adds the next `bytes` bytes to a part, which becomes as much longer.
+    ///
+    /// # Errors
+    /// [`Kind::Contract`]: the part has no share of this whole, or reads from the device while the whole does not.
+    /// [`Kind::BadSegments`]: there is less memory, or the part is full; it may have got some of the memory.
+    #[inline]
+    pub fn give(&mut self, part: &mut Bio, mut bytes: u64) -> Result<(), Fault> {
+        let shares =
+            part.owner().get::<Arc<Option<Bio>>>().is_some_and(|own| Arc::ptr_eq(own, &self.whole.0));
+        let reads = self.whole.bio().is_some_and(Bio::is_from_device);
+        if !shares || (part.is_from_device() && !reads) {
+            return Err(Fault::new(Kind::Contract, Stage::Layer));
+        }
+        while bytes > 0 {
+            let piece = self.next(bytes).ok_or(Fault::new(Kind::BadSegments, Stage::Layer))?;
+            part.lengthen(piece)?;
+            bytes -= u64::from(piece.len());
+        }
+        Ok(())
+    }
+
+    /// The next piece, of at most `most` bytes; `None` at the end.
+    #[inline]
+    fn next(&mut self, most: u64) -> Option<Segment> {
+        while self.current.is_empty() {
+            self.current = self.rest.as_mut()?.next()?;
+        }
+        let len = u32::try_from(most).unwrap_or(u32::MAX).min(self.current.len());
+        let piece = self.current.slice(0, len);
+        self.current = self.current.slice(len, u32::MAX);
+        Some(piece)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bio::Flags;
-    use crate::fault::{Kind, Stage};
     use crate::handle::HandleId;
     use alloc::sync::Weak;
     use alloc::vec;
@@ -97,7 +186,7 @@ mod tests {
         whole.share(&mut part, Op::Write, 512);
         assert_eq!((part.pos(), part.len(), part.flags(), part.token()), (512, 0, Flags::FUA, 0));
         assert_eq!(part.handle(), HandleId(3));
-        part.extend(whole.bio().unwrap().single_segment().unwrap().slice(0, 512)).unwrap();
+        whole.source().give(&mut part, 512).unwrap();
         assert_eq!((part.len(), part.segment_count()), (512, 1));
         part.reset(Op::Flush, 0, 0);
         let back = whole.end(None).unwrap();
@@ -106,6 +195,28 @@ mod tests {
         assert!(watch.upgrade().is_some() && whole.end(None).is_none());
         drop(back);
         assert!(watch.upgrade().is_none());
+    }
+
+    /// Memory of a whole goes to its parts only, and is not written to by a part of a write.
+    #[test]
+    fn only_parts_get_memory_and_reads_only_that_of_reads() {
+        let (bio, _) = watched();
+        let (mut whole, mut other) = (Whole::default(), Whole::default());
+        whole.begin(bio);
+        other.begin(Bio::write(0, vec![2u8; 1024]).unwrap());
+        let mut part = Bio::flush();
+        let give = |part: &mut Bio, bytes| whole.source().give(part, bytes).map_err(|fault| fault.kind);
+        other.share(&mut part, Op::Write, 0);
+        assert_eq!(give(&mut part, 512), Err(Kind::Contract), "the part of another");
+        whole.share(&mut part, Op::Read, 0);
+        assert_eq!(give(&mut part, 512), Err(Kind::Contract), "a read over memory of a write");
+        assert_eq!(part.segment_bytes(), 0);
+        whole.share(&mut part, Op::Write, 0);
+        assert_eq!(give(&mut part, 1025), Err(Kind::BadSegments), "more than there is");
+        whole.share(&mut part, Op::Write, 0);
+        assert_eq!((give(&mut part, 1024), part.len()), (Ok(()), 1024));
+        part.reset(Op::Read, 0, 0);
+        assert_eq!(give(&mut part, 512), Err(Kind::Contract), "no share any more");
     }
 
     /// After a part timed out, the driver still has it: the submitter gets no memory, and the memory is freed last.

@@ -142,7 +142,8 @@ impl Load {
     fn segments(&mut self, bio: &mut Bio, len: usize, pieces: usize) {
         for i in 0..pieces {
             let segment = self.memory.segment(i * 2 * (len / pieces), len / pieces);
-            bio.push_segment(segment).expect("a short list");
+            // SAFETY: the memory lives longer than the lane, and nothing else uses it.
+            unsafe { bio.push_segment(segment) }.expect("a short list");
         }
     }
 

@@ -284,7 +284,7 @@ unsafe impl IoBuf for Lease {
     fn byte_len(&self) -> usize {
         0
     }
-    fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, _bio: &mut Bio) -> Result<(), Fault> {
         Ok(())
     }
 }
@@ -473,8 +473,7 @@ impl Store {
         // SAFETY: the bio has a share of the frames, so the memory stays valid as long as the bio has it.
         // While it is marked as lent, the frame is not changed (nor read while it is being filled) until
         // `settle`.
-        let segment = unsafe { Segment::new(self.0.address(frame).add(offset), len as u32, RegionId::NONE) };
-        bio.extend(segment)?;
+        unsafe { bio.extend(Segment::new(self.0.address(frame).add(offset), len as u32, RegionId::NONE)) }?;
         self.frame(frame).lend(loan.bit());
         Ok(())
     }

@@ -106,7 +106,7 @@ unsafe impl IoBuf for Window {
         self.len
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: the memory goes into the bio's owner next to the segments.
         unsafe { self.memory.add_to(bio, self.len) }
     }

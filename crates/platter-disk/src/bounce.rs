@@ -29,7 +29,7 @@ unsafe impl IoBuf for StandIn {
         self.original.len() as usize
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let len = self.byte_len();
         // SAFETY: the memory goes into the bio's owner next to the segments.
         unsafe { self.memory.add_to(bio, len) }

@@ -149,6 +149,18 @@ impl Pool {
 
     /// The pool's memory, for registration with drivers. It is valid as long as the pool or one of its buffers
     /// exists; [`Pool::register`] ensures that.
+    ///
+    /// I/O goes to buffers of the pool; the memory as a whole cannot be given to a bio without unsafe code:
+    ///
+    /// ```compile_fail,E0133
+    /// use platter_block::bio::{Bio, Op};
+    /// use platter_disk::pool::{PAGE, Pool};
+    /// let pool = Pool::new(1, 4096, PAGE)?;
+    /// let all = pool.region().memory;
+    /// let mine = pool.take(); // as it seems
+    /// Bio::new(Op::Read, 0, 4096).push_segment(all)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn region(&self) -> Region {
         let memory = &*self.memory;
         // SAFETY: no bio carries this segment; it only describes the memory.
@@ -256,7 +268,7 @@ unsafe impl IoBuf for PoolBuf {
     }
 
     #[inline]
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: the handle goes into the bio next to the segments.
         unsafe { add_memory(bio, self.addr(), self.len as usize, self.memory.id) }
     }

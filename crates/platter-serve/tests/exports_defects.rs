@@ -37,7 +37,7 @@ mod vhost_way;
 #[path = "exports/ways.rs"]
 mod ways;
 
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::time::{Span, Time};
@@ -46,7 +46,7 @@ use platter_remote::nbd::wire::{Request, command};
 use platter_serve::export::Options;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ struct Slow {
 }
 
 impl Filter for Slow {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let is_write = bio.op() == Op::Write;
         self.began.fetch_or(is_write, Ordering::SeqCst);
         Ok(if is_write { now + Span::from_millis(500) } else { now })

@@ -5,14 +5,14 @@
 #[path = "fuse/rig.rs"]
 mod rig;
 
-use platter_block::bio::{Bio, Flags, Op};
+use platter_block::bio::{Flags, Op};
 use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_serve::export::Options;
 use platter_serve::served::Served;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use rig::{Mounted, SIZE};
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 struct Volatile(Arc<AtomicU64>);
 
 impl Filter for Volatile {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         match bio.op() {
             Op::Flush => self.0.store(0, Ordering::Relaxed),
             Op::Write if !bio.flags().contains(Flags::FUA) => {

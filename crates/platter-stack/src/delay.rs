@@ -5,10 +5,10 @@
 //! the device below keeps their order, and completions that are held back keep it.
 
 use crate::LayerType;
-use crate::filter::{CommandRule, Filter, Filtered, only};
+use crate::filter::{BioView, CommandRule, Filter, Filtered, only};
 use crate::random::Random;
 use platter_block::backend::Backend;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::Fault;
 use platter_block::params::{Param, Unit};
 use platter_block::time::{Span, Time};
@@ -76,7 +76,7 @@ impl Filter for Late {
         Late { random: Random(self.random.0 ^ number << 32), ..*self }
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let least = match bio.op() {
             Op::Read => self.delays.read,
             Op::Flush => self.delays.flush,

@@ -21,7 +21,6 @@ use std::sync::{Arc, Weak};
 
 mod lane;
 mod parts;
-mod source;
 
 /// A position on a member, and the number of bytes that are contiguous both there and on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! `error`: a device that fails I/Os as configured.
 
-use crate::filter::{CommandRule, Filter, Filtered, only};
+use crate::filter::{BioView, CommandRule, Filter, Filtered, only};
 use crate::random::Random;
 use crate::{LayerError, LayerType};
 use platter_block::backend::Backend;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::Fault;
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::time::Time;
@@ -125,7 +125,7 @@ impl Filter for Failing {
         true
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let plan = &self.plan;
         let (pos, end) = bio.reach();
         let touches = bio.op() == Op::Flush || (pos < plan.range.1 && plan.range.0 < end);

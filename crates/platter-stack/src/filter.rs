@@ -9,10 +9,10 @@
 //! counters, the elevator and handles are those of the devices below.
 //!
 //! ```
-//! use platter_block::bio::{Bio, Op};
+//! use platter_block::bio::Op;
 //! use platter_block::fault::{Fault, Kind, Stage};
 //! use platter_block::time::Time;
-//! use platter_stack::filter::{Filter, Filtered};
+//! use platter_stack::filter::{BioView, Filter, Filtered};
 //! # use platter_block::{backend::Backend, disk::Disk};
 //!
 //! /// A device that cannot be discarded from.
@@ -20,7 +20,7 @@
 //! struct NoDiscard;
 //!
 //! impl Filter for NoDiscard {
-//!     fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+//!     fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
 //!         match bio.op() {
 //!             Op::Discard => Err(Fault::new(Kind::Unsupported, Stage::Layer)),
 //!             _ => Ok(now),
@@ -38,12 +38,13 @@ mod dues;
 mod lane;
 mod rule;
 mod shape;
+mod view;
 
 pub use device::{Filtered, build, only};
 pub use rule::CommandRule;
+pub use view::BioView;
 
 use platter_block::backend::Fact;
-use platter_block::bio::Bio;
 use platter_block::driver::Features;
 use platter_block::fault::Fault;
 use platter_block::limits::Limits;
@@ -110,20 +111,20 @@ pub trait Filter: Clone + Send + Sync + 'static {
     /// device are refused before. A range that the device has lost since it shrank is shown to the filter, and fails
     /// below unless the device grows again.
     ///
-    /// The filter may change flags and priority, but not the operation, the range or the memory. `slot` identifies
+    /// The filter may change flags and priority, but not the operation, the range or the memory ([`BioView`]). `slot` identifies
     /// the bio until [`end`](Filter::end): it is the number of a place among those of the lane's bios in flight, so it
     /// is small and is used again.
     ///
     /// # Errors
     /// The bio fails with the fault that is returned.
-    fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let _ = (slot, bio);
         Ok(now)
     }
 
     /// The device has completed a bio that was started; it may have failed. The filter may make it fail
-    /// ([`Bio::fail`]). After a timeout the bio comes back without its memory.
-    fn end(&mut self, slot: usize, bio: &mut Bio) {
+    /// ([`BioView::fail`]). After a timeout the bio comes back without its memory.
+    fn end(&mut self, slot: usize, bio: &mut BioView<'_>) {
         let _ = (slot, bio);
     }
 

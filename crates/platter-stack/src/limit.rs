@@ -15,9 +15,8 @@
 //! completion is late, and the rate is exact.
 
 use crate::LayerType;
-use crate::filter::{CommandRule, Filter, Filtered, only};
+use crate::filter::{BioView, CommandRule, Filter, Filtered, only};
 use platter_block::backend::Backend;
-use platter_block::bio::Bio;
 use platter_block::fault::Fault;
 use platter_block::params::{Param, Unit};
 use platter_block::time::{Span, Time};
@@ -186,7 +185,7 @@ impl Filter for Throttle {
         admits
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let bytes = if bio.op().has_data() { bio.len() } else { 0 };
         let (cost, rate) = (self.rate.cost(bytes), self.rate);
         let mut pipe = self.pipe();

@@ -13,10 +13,10 @@
 //! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
 use crate::LayerType;
-use crate::filter::{CommandRule, Filter, Filtered, only};
+use crate::filter::{BioView, CommandRule, Filter, Filtered, only};
 use known::{Change, Known};
 use platter_block::backend::Backend;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,7 @@ impl Filter for Verifier {
         CommandRule::Reads
     }
 
-    fn start(&mut self, now: Time, slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         if slot >= self.tasks.len() {
             self.tasks.resize_with(slot + 1, Task::default);
         }
@@ -106,7 +106,7 @@ impl Filter for Verifier {
         Ok(now)
     }
 
-    fn end(&mut self, slot: usize, bio: &mut Bio) {
+    fn end(&mut self, slot: usize, bio: &mut BioView<'_>) {
         let Some(task) = self.tasks.get_mut(slot) else { return };
         let (op, status) = (bio.op(), bio.status());
         let numbers = task.numbers(self.unit);
@@ -130,9 +130,7 @@ impl Filter for Verifier {
         let known = lock(&self.known);
         let bad = numbers.zip(&self.read).find(|&(number, &crc)| known.differs(number, crc, task.began));
         if let Some((number, _)) = bad {
-            bio.rewind(task.pos, task.len);
-            bio.advance(number * self.unit as u64 - task.pos);
-            bio.fail(Fault::new(Kind::Corrupt, Stage::Disk));
+            bio.fail_at(number * self.unit as u64, Fault::new(Kind::Corrupt, Stage::Disk));
         }
     }
 }

@@ -4,7 +4,7 @@ use platter::block::fault::Fault;
 use platter::block::params::{Param, Unit};
 use platter::block::time::{Span, Time};
 use platter::stack::{LayerType, filter};
-use platter::{Access, Bio, Op, open, register_layer};
+use platter::{Access, Op, open, register_layer};
 
 static TYPE: LayerType = LayerType {
     name: "stall",
@@ -29,7 +29,7 @@ struct Stall {
 }
 
 impl filter::Filter for Stall {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut filter::BioView<'_>) -> Result<Time, Fault> {
         self.writes += u64::from(bio.op() == Op::Write);
         let stalls = bio.op() == Op::Write && self.writes.is_multiple_of(self.nth);
         Ok(if stalls { now + self.pause } else { now })

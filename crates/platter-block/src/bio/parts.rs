@@ -136,7 +136,7 @@ impl Bio {
         self.rewind(pos, 0);
         while self.len() < len {
             let piece = (len - self.len()).min(u64::from(Segment::ZEROES));
-            if self.extend(Segment::zeroes(piece as u32)).is_err() {
+            if self.lengthen(Segment::zeroes(piece as u32)).is_err() {
                 return;
             }
         }

@@ -62,7 +62,7 @@ impl SegmentList {
 
     /// Empties the list and keeps the command.
     pub(crate) fn clear_segments(&mut self) {
-        self.count = 0;
+        (self.count, self.first, self.skip) = (0, 0, 0);
         if self.command().is_none() {
             self.clear();
         }

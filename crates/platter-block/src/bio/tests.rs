@@ -1,6 +1,7 @@
 //! Unit tests of the bio.
 
 use super::*;
+use crate::limits::Limits;
 use crate::segment::of_slice;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,7 +11,7 @@ fn bio_over(memory: &mut [u8], sizes: &[u32]) -> Bio {
     let mut at = 0;
     for &size in sizes {
         let segment = of_slice(&mut memory[at..at + size as usize]);
-        bio.push_segment(segment).expect("room for a segment");
+        bio.add_segment(segment).expect("room for a segment");
         at += size as usize;
     }
     bio
@@ -74,6 +75,20 @@ fn a_recycled_bio_keeps_its_vector_and_loses_its_owner() {
     assert!(bio.take_owner::<Vec<u8>>().is_none());
 }
 
+/// A bio whose buffer was taken out can be submitted again, without memory, and be refused.
+#[test]
+fn a_bio_whose_buffer_was_taken_has_no_memory() {
+    let mut bio = Bio::read(0, vec![vec![0u8; 512]; 6]).expect("a read");
+    bio.advance(5 * 512 + 100);
+    assert_eq!((bio.segment_count(), bio.len()), (1, 412));
+    assert!(bio.take_owner::<Vec<Vec<u8>>>().is_some());
+    assert_eq!((bio.segment_count(), bio.segments().count(), bio.single_segment()), (0, 0, None));
+    assert_eq!(bio.len(), 412);
+    bio.rewind(0, 512);
+    let checked = Limits::unlimited(512).check_memory(&bio, 1 << 20);
+    assert_eq!(checked.map_err(|fault| fault.kind), Err(Kind::BadSegments));
+}
+
 #[test]
 fn a_clone_is_not_changed_by_its_original() {
     let mut memory = vec![0u8; 64];
@@ -84,7 +99,7 @@ fn a_clone_is_not_changed_by_its_original() {
     let all = bytes(&bio, base);
     bio.reset(Op::Read, 0, 8);
     for _ in 0..8 {
-        bio.push_segment(Segment::EMPTY).expect("room for a segment");
+        bio.add_segment(Segment::EMPTY).expect("room for a segment");
     }
     assert_eq!(bytes(&clone, base), all);
 }
@@ -93,9 +108,9 @@ fn a_clone_is_not_changed_by_its_original() {
 fn the_list_ends_at_iov_max() {
     let mut bio = Bio::new(Op::Read, 0, 0);
     for _ in 0..MAX_SEGMENTS {
-        bio.push_segment(Segment::EMPTY).expect("room for a segment");
+        bio.add_segment(Segment::EMPTY).expect("room for a segment");
     }
-    assert_eq!(bio.push_segment(Segment::EMPTY).map_err(|f| f.kind), Err(Kind::BadSegments));
+    assert_eq!(bio.add_segment(Segment::EMPTY).map_err(|f| f.kind), Err(Kind::BadSegments));
 }
 
 #[test]

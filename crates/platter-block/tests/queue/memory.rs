@@ -67,11 +67,11 @@ unsafe impl IoBuf for Buffer {
         self.parts.iter().map(|part| part.1).sum()
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let base = self.store.as_mut_ptr();
         self.parts.iter().try_for_each(|&(at, len)| {
             // SAFETY: as for the whole implementation.
-            bio.push_segment(unsafe { Segment::new(base.add(at), len as u32, RegionId::NONE) })
+            unsafe { bio.push_segment(Segment::new(base.add(at), len as u32, RegionId::NONE)) }
         })
     }
 }

@@ -61,6 +61,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
     ("crates/platter-kit/src/soak/real/script.rs", "data of writes that land late"),
     ("crates/platter-block/src/buf.rs", "segments over memory that a bio owns"),
+    ("crates/platter-block/src/build.rs", "segments that the caller answers for"),
     ("crates/platter-block/src/deferred.rs", "functions of another crate, kept in a static"),
     ("crates/platter-block/src/owner.rs", "any owner of memory in a few words, without an allocation"),
     ("crates/platter-block/src/resident.rs", "the promise of a device that shows its memory"),

@@ -2,7 +2,7 @@
 
 use super::SyncLane;
 use crate::clock::Clock;
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::time::Time;
@@ -34,6 +34,46 @@ impl Lane for Liar {
     fn is_idle(&self) -> bool {
         false
     }
+}
+
+/// A lane that gives back another bio with the token of the submitted one, and this one later.
+#[derive(Default)]
+struct Swapper {
+    kept: Option<Bio>,
+    other: Option<Bio>,
+}
+
+impl Lane for Swapper {
+    fn submit(&mut self, _now: Time, bio: Bio) {
+        let mut other = Bio::read(bio.pos(), vec![0u8; 512]).unwrap();
+        other.set_token(bio.token());
+        other.add_flags(bio.flags());
+        (self.kept, self.other) = (Some(bio), Some(other));
+    }
+    fn take_done(&mut self, out: &mut Vec<Bio>) {
+        out.extend(self.other.take().or_else(|| self.kept.take()));
+    }
+    fn has_done(&self) -> bool {
+        true
+    }
+    fn is_idle(&self) -> bool {
+        false
+    }
+}
+
+/// What a call lends its memory to is that very bio: another one with its token does not end the call.
+#[test]
+fn a_call_that_lends_memory_waits_for_the_very_bio() {
+    let mut lane = SyncLane::new(Box::<Swapper>::default(), Clock::Host, Arc::default());
+    let mut bio = Bio::new(Op::Read, 0, 512);
+    bio.add_flags(Flags::BORROWED);
+    let identity = bio.identity();
+    let back = lane.wait_for(bio, None).expect("no time is set");
+    assert_eq!((back.identity(), back.segment_bytes()), (identity, 0));
+    // A bio that owns its memory may be replaced.
+    let bio = Bio::read(0, vec![0u8; 512]).unwrap();
+    let identity = bio.identity();
+    assert_ne!(lane.wait_for(bio, None).expect("no time is set").identity(), identity);
 }
 
 #[test]

@@ -40,7 +40,7 @@ unsafe impl IoBuf for Part {
         self.len
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let (addr, len) = (self.as_mut_ptr(), self.len);
         // SAFETY: the part goes into the bio next to the segments.
         unsafe { add_memory(bio, addr, len, RegionId::NONE) }

@@ -153,13 +153,13 @@ mod memory {
             self.len()
         }
 
-        fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
             let (len, base) = (self.len(), self.pages.as_mut_ptr().cast::<u8>());
             let mut at = 0;
             for (i, cut) in self.cuts.iter().copied().chain([len]).enumerate() {
                 let region = if i % 2 == 0 { RegionId::NONE } else { RegionId(u32::MAX) };
                 // SAFETY: a part of the pages.
-                bio.push_segment(unsafe { Segment::new(base.wrapping_add(at), (cut - at) as u32, region) })?;
+                unsafe { bio.push_segment(Segment::new(base.wrapping_add(at), (cut - at) as u32, region)) }?;
                 at = cut;
             }
             Ok(())

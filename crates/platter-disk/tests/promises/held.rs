@@ -194,8 +194,9 @@ unsafe impl IoBuf for Buffer {
     fn byte_len(&self) -> usize {
         self.bytes.byte_len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-        self.bytes.add_segments(bio)
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: the bytes go into the bio with the buffer.
+        unsafe { self.bytes.add_segments(bio) }
     }
 }
 

@@ -48,8 +48,9 @@ unsafe impl IoBuf for Visitor {
     fn byte_len(&self) -> usize {
         self.bytes.byte_len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-        self.bytes.add_segments(bio)
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: the bytes go into the bio with the buffer.
+        unsafe { self.bytes.add_segments(bio) }
     }
 }
 
@@ -140,8 +141,9 @@ unsafe impl IoBuf for Bad {
     fn byte_len(&self) -> usize {
         self.0.byte_len()
     }
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
-        self.0.add_segments(bio)
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        // SAFETY: as above.
+        unsafe { self.0.add_segments(bio) }
     }
 }
 

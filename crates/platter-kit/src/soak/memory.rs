@@ -163,7 +163,7 @@ unsafe impl IoBuf for Memory {
         self.len()
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let base = self.bytes.as_mut_ptr();
         self.pieces.iter().try_for_each(|&(at, len)| {
             // SAFETY: a part of the vector, which goes into the bio's owner next to the segments.

@@ -64,7 +64,7 @@ unsafe impl IoBuf for Buffer {
         self.part.len()
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let part = self.part.clone();
         let Some(memory) = self.bytes_mut().get_mut(part) else { return Ok(()) };
         // SAFETY: the buffer goes into the bio's owner next to the segments and is not touched meanwhile.

@@ -59,11 +59,11 @@ mod tests {
     use crate::fuse::wire::{Fields, OUT_HEADER, op};
     use crate::fuse::worker::Worker;
     use crate::served::{Devices, Served};
-    use platter_block::bio::{Bio, Op};
+    use platter_block::bio::Op;
     use platter_block::fault::Fault;
     use platter_block::time::{Span, Time};
     use platter_disk::device::Device;
-    use platter_stack::filter::{Filter, Filtered};
+    use platter_stack::filter::{BioView, Filter, Filtered};
     use std::os::unix::net::UnixDatagram;
 
     /// Reads end only after this time.
@@ -73,7 +73,7 @@ mod tests {
     struct Hanging;
 
     impl Filter for Hanging {
-        fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+        fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
             Ok(if bio.op() == Op::Read { now + Span::from_secs(HANG) } else { now })
         }
     }

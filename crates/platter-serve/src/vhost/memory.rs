@@ -222,7 +222,7 @@ unsafe impl IoBuf for Lent {
         self.pieces.iter().map(|piece| piece.len as usize).sum()
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         self.pieces.iter().try_for_each(|piece| {
             let slice = self.memory.piece(*piece);
             let (address, len) = (slice.ptr_guard_mut().as_ptr(), slice.len());

@@ -2,11 +2,11 @@
 
 use crate::stacks::{SIZE, on_all, open};
 use crate::ways::all;
-use platter_block::bio::{Bio, Flags, Op};
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::Fault;
 use platter_block::time::Time;
 use platter_disk::device::Device;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,7 +82,7 @@ struct Volatile {
 }
 
 impl Filter for Volatile {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         match bio.op() {
             Op::Flush => {
                 self.flushes.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What a program can do with the file of a device.
 
 use crate::rig::{Mounted, PATIENCE, SIZE, errno};
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -12,7 +12,7 @@ use platter_serve::server::Server;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rustix::fs::{FallocateFlags, SeekFrom};
@@ -201,7 +201,7 @@ fn a_read_only_device_is_a_read_only_file() {
 struct FailFlush(Arc<AtomicBool>);
 
 impl Filter for FailFlush {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         match bio.op() {
             Op::Flush if self.0.load(Ordering::Relaxed) => Err(Fault::new(Kind::Io, Stage::Disk)),
             _ => Ok(now),

@@ -1,13 +1,13 @@
 //! The end of a server one of whose devices does not answer.
 
 use crate::rig::{Mounted, SIZE};
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::Fault;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_serve::export::Options;
 use platter_serve::served::Served;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
@@ -28,7 +28,7 @@ struct Watched {
 }
 
 impl Filter for Watched {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         match bio.op() {
             Op::Read => {
                 self.reads.fetch_add(1, Ordering::Relaxed);

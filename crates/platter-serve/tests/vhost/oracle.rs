@@ -2,12 +2,12 @@
 
 use crate::guest::{FLUSH, Guest, IN, OUT, SLOTS};
 use crate::rig::Rig;
-use platter_block::bio::{Bio, Op};
+use platter_block::bio::Op;
 use platter_block::fault::Fault;
 use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_disk::open::DiskOptions;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ struct Failing {
 }
 
 impl Filter for Failing {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let (count, every) = match bio.op() {
             Op::Read => (&self.reads, 11),
             Op::Write => (&self.writes, 7),

@@ -1,6 +1,5 @@
 //! Bios that are done in parts: which parts are in flight, which failed, and what to do next.
 
-use super::source::Source;
 use super::{Extent, Map};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -155,7 +154,7 @@ impl Parts {
         let slot = &mut slots[at as usize];
         let Some(bio) = slot.whole.bio() else { return };
         let (mut pos, end) = (slot.next, bio.end());
-        let mut source = Source::new(bio.segments());
+        let mut source = slot.whole.source();
         source.skip(pos - bio.pos());
         while pos < end {
             let Extent { member, pos: place, len } = map.find(pos);
@@ -172,15 +171,8 @@ impl Parts {
                 staged.push((member as u32, make(slot, spare, bio.op(), place)));
             }
             let part = &mut staged[open[member] as usize].1;
-            let mut left = len;
-            while let Some(piece) = source.next(left) {
-                // A new part has room for the most segments that a bio can have.
-                let _ = part.extend(piece);
-                left -= u64::from(piece.len());
-                if left == 0 {
-                    break;
-                }
-            }
+            // A new part has room for the most segments that a bio can have.
+            let _ = source.give(part, len);
             pos += len;
         }
         for &(member, _) in staged.iter() {

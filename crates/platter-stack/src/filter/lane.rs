@@ -4,9 +4,9 @@
 //! the bio, so that the slot is found even if another bio comes back in its place after a timeout. A bio that the
 //! device has completed may be held until a time that the filter has set; held bios are ordered by that time.
 
-use super::Filter;
 use super::dues::Dues;
 use super::shape::Shape;
+use super::{BioView, Filter};
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::defect::{self, Defect};
@@ -191,7 +191,11 @@ impl<F: Filter> FilterLane<F> {
         let allowed = self.shape.check(&bio).and_then(|()| self.shape.check_range(&bio));
         let unseen = defect::is_on(Defect::FilterPassesUnseen) && self.shape.has_lost(&bio);
         let sound = allowed.is_ok() && !unseen;
-        let due = if sound { self.filter.start(now, slot, &mut bio) } else { allowed.map(|()| now) };
+        let due = if sound {
+            self.filter.start(now, slot, &mut BioView::new(&mut bio))
+        } else {
+            allowed.map(|()| now)
+        };
         let mut time = due.unwrap_or(now);
         if self.keeps_places {
             time = self.dues.after(now, time, barrier);
@@ -256,7 +260,7 @@ impl<F: Filter> FilterLane<F> {
                 self.shape.leave(&mut bio);
             }
             if self.slots[slot].started {
-                self.filter.end(slot, &mut bio);
+                self.filter.end(slot, &mut BioView::new(&mut bio));
             }
             self.slots[slot].out = false;
             let due = self.slots[slot].due;

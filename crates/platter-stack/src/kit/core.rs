@@ -214,7 +214,9 @@ impl Core {
         let mut part = self.ios.bio();
         task.whole.share(&mut part, bio.op(), pos);
         if bio.op().has_data() {
-            memory::gather(&mut part, bio.segments(), skip, len)?;
+            let mut source = task.whole.source();
+            source.skip(skip);
+            source.give(&mut part, len)?;
         } else {
             part.rewind(pos, len);
         }

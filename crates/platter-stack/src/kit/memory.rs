@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use platter_block::bio::{Bio, Op, Segments};
+use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
 
 /// Alignment of buffers in bytes, the strictest that devices require.
@@ -45,7 +45,7 @@ unsafe impl IoBuf for Buffer {
         self.len
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         let len = self.len;
         // SAFETY: the buffer goes into the bio's owner next to the segments and is not touched meanwhile.
         unsafe { add_memory(bio, self.bytes_mut().as_mut_ptr(), len, RegionId::NONE) }
@@ -101,28 +101,6 @@ pub(super) unsafe fn copy_in(bio: &Bio, skip: u64, data: &[u8]) -> bool {
     each_piece(bio, skip, data.len(), |piece, at| unsafe {
         piece.copy_from(&data[at..][..piece.len() as usize])
     })
-}
-
-/// Adds `len` bytes of segments, from byte `skip` on, to a part.
-pub(super) fn gather(
-    part: &mut Bio,
-    segments: Segments<'_>,
-    mut skip: u64,
-    mut len: u64,
-) -> Result<(), Fault> {
-    for segment in segments {
-        let past = skip.min(u64::from(segment.len()));
-        skip -= past;
-        let piece = segment.slice(past as u32, u32::try_from(len).unwrap_or(u32::MAX));
-        if !piece.is_empty() {
-            part.extend(piece)?;
-            len -= u64::from(piece.len());
-        }
-        if len == 0 {
-            return Ok(());
-        }
-    }
-    Err(Fault::new(Kind::BadSegments, Stage::Layer))
 }
 
 /// Sets `into` to the exclusive or of itself and `from`, as parity does.

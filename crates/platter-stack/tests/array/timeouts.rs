@@ -25,7 +25,7 @@ unsafe impl IoBuf for Watched {
         self.0.len()
     }
 
-    fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
         // SAFETY: the buffer goes into the bio next to the segments.
         unsafe { add_memory(bio, self.0.as_mut_ptr(), self.0.len(), RegionId::NONE) }
     }

@@ -12,7 +12,7 @@ use platter_disk::device::Device;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -55,7 +55,7 @@ impl Filter for Slow {
         admits
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         self.started.lock().unwrap().push((now, bio.token()));
         Ok(if bio.op() == Op::Write { now + DELAY } else { now })
     }
@@ -97,7 +97,7 @@ impl Filter for Refuses {
         true
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         let barrier = bio.flags().intersects(Flags::HARD_BARRIER.union(Flags::SOFT_BARRIER));
         if barrier { Err(Fault::new(Kind::NoSpace, Stage::Disk)) } else { Ok(now) }
     }
@@ -153,7 +153,7 @@ impl Filter for Later {
         true
     }
 
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         Ok(Time(now.0 + TICK * (bio.token() / 10)))
     }
 }

@@ -9,7 +9,7 @@ use crate::restart::FirstFlush;
 use crate::served::Served;
 use platter_block::time::Time;
 use platter_disk::device::Device;
-use platter_stack::filter::{Filter, Filtered};
+use platter_stack::filter::{BioView, Filter, Filtered};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rustix::event::{EventfdFlags, eventfd};
@@ -188,7 +188,7 @@ fn ram() -> Served {
 struct Volatile(Arc<AtomicU64>);
 
 impl Filter for Volatile {
-    fn start(&mut self, now: Time, _slot: usize, bio: &mut Bio) -> Result<Time, Fault> {
+    fn start(&mut self, now: Time, _slot: usize, bio: &mut BioView<'_>) -> Result<Time, Fault> {
         match bio.op() {
             Op::Flush => self.0.store(0, Ordering::Relaxed),
             Op::Write if !bio.flags().contains(Flags::FUA) => {
