@@ -129,9 +129,9 @@ pub(super) struct Engine {
     pub(super) batch: Vec<u32>,
     /// Write-backs that were begun last.
     pub(super) begun: Vec<IoKey>,
-    /// Pages dropped by failed writes: how often, and the last ranges.
+    /// Data dropped by failed writes: how often, and the last ranges with the faults.
     pub(super) drops: u64,
-    pub(super) dropped: VecDeque<Range<u64>>,
+    pub(super) dropped: VecDeque<(Range<u64>, (Fault, u64))>,
     /// The place of this shard among all; `None`: it has all pages.
     pub(super) place: Option<Arc<ShardPlace>>,
     /// What other shards are to read when the lock is released.

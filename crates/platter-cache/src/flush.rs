@@ -6,7 +6,7 @@ use super::blocks::blocks;
 use super::engine::Engine;
 use super::frames::NONE;
 use super::ios::Failure;
-use super::pages::{FILLING, WRITING};
+use super::pages::{FAILED, FILLING, WRITING};
 use super::task::{Flushing, Phase, Progress, Step, Task};
 use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
@@ -362,41 +362,57 @@ impl Engine {
     }
 
     /// Drops dirty data of a range that could not be written, from a page on. Other writes to these pages are
-    /// kept. Returns the page to continue at if there is more.
-    pub(super) fn forget(&mut self, range: &Range<u64>, from: u64) -> Option<u64> {
+    /// kept: what became dirty after `limit`, the last number when the flush of the data began, unless its write-back has
+    /// failed, too. Returns the page to continue at if there is more.
+    pub(super) fn forget(
+        &mut self,
+        range: &Range<u64>,
+        from: u64,
+        limit: u32,
+        fault: (Fault, u64),
+    ) -> Option<u64> {
         let mut at = from.max(range.start / PAGE);
+        let (mut dropped, mut rest) = (None::<Range<u64>>, None);
         while let Some(page) = self.pages.dirty.extents.next(at, range.end.div_ceil(PAGE)) {
             if self.is_spent() {
-                return Some(page);
+                rest = Some(page);
+                break;
             }
             at = page + 1;
             self.work += 1;
             let Some(frame) = self.pages.store.find(page) else { continue };
             let info = *self.pages.info(frame);
             let closed = self.pages.reserved.is_closed(page);
-            if info.dirty == 0 || info.older != NONE || info.is(FILLING | WRITING) || closed {
+            let newer = !info.is(FAILED) && (limit.wrapping_sub(info.seq) as i32) < 0;
+            if info.dirty == 0 || info.older != NONE || info.is(FILLING | WRITING) || closed || newer {
                 continue;
             }
             let (start, end) = (page * PAGE, (page + 1) * PAGE);
-            let own =
-                blocks((range.start.max(start) - start) as usize..(range.end.min(end) - start) as usize);
+            let part = range.start.max(start)..range.end.min(end);
+            let own = blocks((part.start - start) as usize..(part.end - start) as usize);
             match info.dirty & !own {
                 0 => self.pages.drop_page(frame),
                 _ => self.pages.forget_blocks(frame, own),
             }
+            if info.dirty & own != 0 {
+                dropped.get_or_insert(part.clone()).end = part.end;
+            }
         }
-        self.drops += 1;
-        self.dropped.push_back(range.clone());
-        if self.dropped.len() > DROPS {
-            self.dropped.pop_front();
+        if let Some(range) = dropped {
+            self.drops += 1;
+            self.dropped.push_back((range, fault));
+            if self.dropped.len() > DROPS {
+                self.dropped.pop_front();
+            }
         }
-        None
+        rest
     }
 
-    /// Whether data of a range may have been dropped since the number of drops was `since`.
-    pub(super) fn was_dropped(&self, since: u64, range: &Range<u64>) -> bool {
+    /// The fault because of which data of a range may have been dropped since the number of drops was `since`.
+    pub(super) fn dropped_since(&self, since: u64, range: &Range<u64>) -> Option<(Fault, u64)> {
         let news = (self.drops - since) as usize;
+        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
         let mut last = self.dropped.iter().rev().take(news);
-        news > DROPS || last.any(|other| other.start < range.end && range.start < other.end)
+        last.find(|(other, _)| news > DROPS || overlaps(other)).map(|&(_, fault)| fault)
     }
 }

@@ -135,12 +135,13 @@ impl Engine {
         if !self.flush_range(task, failed, Some(&range), durable)? {
             return Ok(false);
         }
-        let dropped = through && self.was_dropped(task.drops, &range);
-        let dropped = if dropped { self.handles.last_error() } else { None };
+        // Of a write through the cache, data may have been dropped with that of another one that failed.
+        let through = through && task.bio.op() == Op::Write;
+        let dropped = if through { self.dropped_since(task.drops, &range) } else { None };
         let Some((fault, pos)) = self.flush_fault(&task.flushing, Some(&range)).or(dropped) else {
             return Ok(true);
         };
-        if through && task.bio.op() == Op::Write {
+        if through {
             // The writer gets the error, and readers see what is on the disk.
             task.phase = Phase::Forget(0, fault, pos);
             return Ok(false);
@@ -150,7 +151,8 @@ impl Engine {
 
     /// Drops the data that could not be written, and fails.
     pub(super) fn forget_write(&mut self, task: &mut Task, from: u64, (fault, pos): (Fault, u64)) -> Step {
-        match self.forget(&(task.start..task.start + task.size), from) {
+        let range = task.start..task.start + task.size;
+        match self.forget(&range, from, task.flushing.limit, (fault, pos)) {
             Some(next) => {
                 task.phase = Phase::Forget(next, fault, pos);
                 self.park_for_turn(task)

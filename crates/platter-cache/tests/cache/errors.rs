@@ -137,6 +137,45 @@ fn through_the_cache_only_the_writer_of_the_bad_sector_fails() {
     assert_eq!(found, [2, 2, 2, 2, 2, 0, 2, 2]);
 }
 
+/// A write through the cache whose flush fails does not take newer data of the same page with it, whose writer has not begun to
+/// write it: that writer's success would say that the data is on the disk.
+#[test]
+fn a_write_through_the_cache_that_fails_leaves_newer_data() {
+    let script = Script::new("script", MIB);
+    let settings = Settings { write: Write::Through, window: 0, ..small(64) };
+    let device = cache::new(script.backend(), &settings).unwrap();
+    let mut lane = Hand::on(&device);
+    let write = |token: u64, flags: Flags| {
+        let mut bio = Bio::write(4096, vec![token as u8; 4096]).unwrap();
+        bio.set_token(token);
+        bio.add_flags(flags);
+        bio
+    };
+    let reaches = |lane: &mut Hand, op: Op| {
+        let sent =
+            (0..64).any(|_| lane.kinds(0).is_empty() && script.seen().iter().any(|seen| seen.op == op));
+        assert!(sent, "no {op} reaches the device");
+    };
+    // The device has the flush of one write, and then the data of the next.
+    script.hold_only(Op::Flush);
+    lane.submit(0, write(1, Flags::FUA));
+    reaches(&mut lane, Op::Flush);
+    script.hold(true);
+    lane.submit(0, write(2, Flags::default()));
+    reaches(&mut lane, Op::Write);
+    // The third waits for that.
+    lane.submit(0, write(3, Flags::default()));
+    assert!((0..8).all(|_| lane.kinds(0).is_empty()) && script.seen().is_empty());
+    // The flush fails in the turn in which the second write ends.
+    script.fail_at(Some((0, Fault::new(Kind::Io, Stage::Disk))));
+    script.hold(false);
+    let mut ended: Vec<_> = (0..64).flat_map(|_| lane.kinds(0)).collect();
+    ended.sort_by_key(|&(token, _)| token);
+    assert_eq!(ended, [(1, Some(Kind::Io)), (2, None), (3, None)]);
+    let seen: Vec<_> = script.seen().iter().map(|seen| (seen.op, seen.pos, seen.len)).collect();
+    assert_eq!(seen, [(Op::Write, 4096, 4096)]);
+}
+
 #[test]
 fn a_flush_that_the_device_refuses_is_refused() {
     let device = rig::cached(failing(&ram(), Op::Flush, 1, 5), &small(16));
