@@ -148,7 +148,8 @@ pub trait Elevator: Send {
     }
 
     /// The next request to start. `None`: there is none, or the elevator wants to wait until
-    /// [`next_wakeup`](Self::next_wakeup). `force`: do not wait, because the queue is being drained.
+    /// [`next_wakeup`](Self::next_wakeup). `force`: do not wait, because the queue is being drained, or because the
+    /// last request has failed.
     fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId>;
 
     /// A dispatched request has completed, or has been with the driver for longer than the queue's timeout.

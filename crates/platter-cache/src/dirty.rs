@@ -86,9 +86,8 @@ const FIRST_PAUSE: Span = Span::from_millis(100);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 /// Longest pause after an attempt that failed at once, unless the interval is longer. The first pause is the interval, and each
-/// next one is twice as long. With a short interval and without such pauses, write-back to a removed device keeps an
-/// elevator busy with requests that fail, and requests of the idle class wait until the device returns. The downside: after
-/// the device returns, dirty pages are written that much later.
+/// next one is twice as long. With a short interval and without such pauses, write-back to a removed device sends request after
+/// request that fails. The downside: after the device returns, dirty pages are written that much later.
 const LONGEST_RETRY: Span = Span::from_secs(5);
 
 /// Most epochs with dirty pages; a further barrier waits until there are fewer.

@@ -10,8 +10,7 @@
 //!
 //! Real time goes before best effort. The levels of best effort take turns in a sequence of 36 turns, of
 //! which level p has 8 − p. The idle class goes, one request at a time, when the others have been quiet for
-//! `idle_grace`. Requests of the others that fail count as well: on a disk that is gone, the idle class waits as long as
-//! a page cache tries its dirty pages again more often than that. Requests without a priority have level 4 of best effort.
+//! `idle_grace`. Requests without a priority have level 4 of best effort.
 //!
 //! Source: CFQ of Linux 2.6.13 and later, with the values of 2.6.20; `kernel` chooses others, and
 //! `service_tree` the order, start of slices and preemption of 2.6.22. From late kernels (2.6.33 to 4.20)

@@ -59,6 +59,13 @@ pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
         && !(errno == u64::from(EAGAIN.unsigned_abs()) && bio.flags().contains(Flags::READAHEAD))
 }
 
+/// Whether a request's result says that the disk fails, at this position at least: not that it lacks an operation, nor that
+/// another attempt may succeed.
+#[cold]
+pub(super) fn is_lasting(result: i64) -> bool {
+    result != UNSUPPORTED && result != Completion::ABORTED && !fault_of(result).is_transient()
+}
+
 /// A bio that waits for its retry.
 struct Paused {
     at: Time,

@@ -105,6 +105,8 @@ pub struct SchedQueue {
     attention: bool,
     /// The driver has completed a request with an error.
     error: bool,
+    /// The last request that the elevator chose and the driver completed has failed for good.
+    fails: bool,
     /// The largest size that the device has had.
     largest: u64,
     /// No timer is due before this time. There may be none that is due at it.
@@ -157,6 +159,7 @@ impl SchedQueue {
             frozen: false,
             attention: false,
             error: false,
+            fails: false,
             largest: geometry.size,
             alarm: NEVER,
             next_deadline: None,

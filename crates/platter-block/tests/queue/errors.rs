@@ -2,11 +2,13 @@
 
 use crate::disk::{FakeDisk, Mode, Step};
 use crate::rig::{Io, Rig, elevators, make_elevator};
-use platter_block::bio::{Flags, Op};
+use platter_block::bio::{Class, Flags, IoPrio, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
+use platter_block::time::Time;
 
 fn rig(elevator: &str) -> Rig {
     Rig::manual(elevator, Settings::default(), Features::default())
@@ -36,6 +38,54 @@ fn a_bad_sector_fails_exactly_the_bio_over_it() {
             }
             assert_eq!(rig.counts().requeues, 8);
         }
+    }
+}
+
+/// A disk that fails or is gone ends everything that an elevator holds back: for a quiet time, or for a request that may come
+/// soon. A disk that works again does not.
+#[test]
+fn a_disk_that_fails_gets_what_the_elevator_holds_back() {
+    let hour = 3_600_000_000_000;
+    for (elevator, result) in elevators().into_iter().flat_map(|name| [(name, -5), (name, -19)]) {
+        let mut made = make_elevator(elevator);
+        // The longest quiet time for which it holds back the idle class.
+        made.iter_mut().for_each(|made| _ = made.set("idle_grace", 60_000));
+        let mut disk = FakeDisk::new(1 << 20, Limits::unlimited(512), Features::default(), 1);
+        disk.mode = Mode::Manual;
+        let mut rig = Rig::with(disk, Settings::default(), made);
+        let send = |rig: &mut Rig, context: u32, class: Class| {
+            let mut bio = rig.bio(&Io::read(u64::from(context) * 65536, 4096).of(context));
+            bio.set_ioprio(IoPrio::new(class, 0));
+            rig.lane.queue.submit(rig.now, bio);
+            rig.lane.queue.unplug_for_waiter(rig.now);
+            rig.run();
+        };
+        rig.now = Time(hour);
+        send(&mut rig, 1, Class::BestEffort);
+        send(&mut rig, 2, Class::Idle);
+        send(&mut rig, 3, Class::BestEffort);
+        let mut failed = 0;
+        while !rig.disk().held.is_empty() {
+            rig.disk().finish_with(0, result);
+            rig.run();
+            rig.run();
+            failed += 1;
+        }
+        assert_eq!((failed, rig.lane.is_idle()), (3, true), "{elevator} {result}");
+        // Nor does it hold back what comes later, until a request succeeds.
+        send(&mut rig, 4, Class::Idle);
+        assert_eq!(rig.disk().held.len(), 1, "{elevator} {result}");
+        rig.disk().finish_with(0, 4096);
+        rig.run();
+        send(&mut rig, 5, Class::BestEffort);
+        rig.disk().finish_with(0, 4096);
+        rig.run();
+        send(&mut rig, 6, Class::Idle);
+        if elevator == "cfq" {
+            assert!(rig.disk().held.is_empty(), "it does not hold back the idle class");
+        }
+        assert_eq!(rig.now, Time(hour));
+        rig.drain();
     }
 }
 

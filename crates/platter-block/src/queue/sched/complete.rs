@@ -6,7 +6,7 @@ use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::elevator::MayQueue;
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, may_pass};
+use crate::queue::pause::{UNSUPPORTED, fault_after_retries, fault_of, is_lasting, may_pass};
 use crate::queue::{MARKS, NO_PARENT, finish_full, is_full};
 use crate::request::{Marks, State};
 use crate::time::Time;
@@ -38,6 +38,7 @@ impl SchedQueue {
         self.counters.latency_of(op).record(now.since(request.started).0);
         if self.elevator.is_some() {
             self.tell_completed(now, index);
+            self.fails = result < 0 && is_lasting(result);
             self.pool.put(dir);
         }
         if bios == 1

@@ -337,7 +337,9 @@ impl SchedQueue {
         if self.elevator.is_none() || self.plug.is_plugged() {
             return None;
         }
-        self.choose(now, self.order.is_closed())
+        // From a disk that fails or is gone nothing is held back. What waits until others have been quiet for long would wait
+        // as long as these try again, and to wait for the next request of a sequence would gain nothing.
+        self.choose(now, self.order.is_closed() || self.fails)
     }
 
     pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
