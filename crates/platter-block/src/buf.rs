@@ -164,11 +164,6 @@ impl Bio {
     /// # Errors
     /// [`Kind::BadSegments`] when the list is full ([`MAX_SEGMENTS`](crate::bio::MAX_SEGMENTS)).
     ///
-    /// # Safety
-    /// What [`Segment::new`] says about the memory holds for this bio, which did not carry the segment until now: a
-    /// segment that another bio or a request has shown says nothing about how long its memory lives. A bio that reads
-    /// from the device gets no segment of one that only writes to it.
-    ///
     /// ```compile_fail,E0133
     /// use platter_block::bio::{Bio, Op};
     /// let bio = Bio::read(0, vec![0u8; 4096])?;
@@ -178,6 +173,11 @@ impl Bio {
     /// other.push_segment(segment)?;
     /// # Ok::<(), platter_block::fault::Fault>(())
     /// ```
+    ///
+    /// # Safety
+    /// What [`Segment::new`] says about the memory holds for this bio, which did not carry the segment until now: a
+    /// segment that another bio or a request has shown says nothing about how long its memory lives. A bio that reads
+    /// from the device gets no segment of one that only writes to it.
     #[inline]
     pub unsafe fn push_segment(&mut self, segment: Segment) -> Result<(), Fault> {
         self.add_segment(segment)
@@ -187,9 +187,6 @@ impl Bio {
     ///
     /// # Errors
     /// As for [`Bio::push_segment`]; on an error the bio is unchanged.
-    ///
-    /// # Safety
-    /// As for [`Bio::push_segment`].
     ///
     /// ```compile_fail,E0133
     /// use platter_block::bio::{Bio, Op};
@@ -202,6 +199,9 @@ impl Bio {
     /// }
     /// # Ok::<(), platter_block::fault::Fault>(())
     /// ```
+    ///
+    /// # Safety
+    /// As for [`Bio::push_segment`].
     #[inline]
     pub unsafe fn extend(&mut self, segment: Segment) -> Result<(), Fault> {
         self.lengthen(segment)
