@@ -22,6 +22,8 @@ mod transport;
 pub(super) use disk::{DiskPlan, ElevatorPlan};
 pub(super) use stack::{FAILURES, Node};
 pub(super) use transport::Reached;
+#[cfg(test)]
+pub(super) use {disk::ModelPlan, stack::Share};
 
 /// Sectors that a run uses: few, so that I/Os overlap.
 const SECTORS: u64 = 256;

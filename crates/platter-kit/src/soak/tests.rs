@@ -1,3 +1,5 @@
+mod kept;
+
 use super::bugs::Reach;
 use super::*;
 use std::sync::atomic::AtomicBool;
