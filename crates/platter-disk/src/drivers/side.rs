@@ -16,6 +16,7 @@ pub(super) struct Side {
     workers: Arc<Workers>,
     running: Option<Running>,
     counts: Arc<Counts>,
+    watch: Arc<WakeFd>,
     listening: bool,
 }
 
@@ -27,7 +28,15 @@ struct Running {
 
 impl Side {
     pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>) -> Side {
-        Side { target, depth, workers, running: None, counts: Arc::default(), listening: false }
+        Side {
+            target,
+            depth,
+            workers,
+            running: None,
+            counts: Arc::default(),
+            watch: Arc::new(WakeFd::new()),
+            listening: false,
+        }
     }
 
     /// Takes a request; `false` if there is no room.
@@ -44,7 +53,8 @@ impl Side {
             let wake = Arc::new(WakeFd::opened()?);
             let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
             let counts = Arc::clone(&self.counts);
-            let threads = Threads::counted(target, self.depth, workers, Arc::clone(&wake), counts);
+            let wakes = [Arc::clone(&wake), Arc::clone(&self.watch)];
+            let threads = Threads::beside(target, self.depth, workers, wakes, counts);
             self.running = Some(Running { threads, wake });
         }
         match &mut self.running {
@@ -59,6 +69,17 @@ impl Side {
         if let Some(Running { threads, .. }) = &mut self.running {
             threads.submit(now);
         }
+    }
+
+    /// A descriptor that the threads signal themselves, once it is armed, besides the one for poll requests. The driver
+    /// may let the kernel signal it too.
+    pub(super) fn watch(&self) -> &WakeFd {
+        &self.watch
+    }
+
+    /// Whether the threads were ever needed.
+    pub(super) fn is_used(&self) -> bool {
+        self.running.is_some()
     }
 
     /// The descriptor to make a poll request for now, if any. Each returned descriptor counts as polled until

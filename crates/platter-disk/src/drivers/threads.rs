@@ -51,9 +51,16 @@ pub(super) struct Channel {
     done: ArrayQueue<(u32, i64)>,
     counts: Arc<Counts>,
     wake: Arc<WakeFd>,
+    /// Rung together with `wake`, for those who sleep on a descriptor of the driver whose threads these are.
+    watch: Arc<WakeFd>,
 }
 
 impl Channel {
+    fn ring(&self) {
+        self.wake.ring();
+        self.watch.ring();
+    }
+
     fn call(&self, slot: u32) -> MutexGuard<'_, Call> {
         self.calls[slot as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,7 +69,7 @@ impl Channel {
         let pushed = self.done.push((slot, result));
         debug_assert!(pushed.is_ok(), "more completions than slots");
         self.counts.0.give();
-        self.wake.ring();
+        self.ring();
     }
 }
 
@@ -96,21 +103,21 @@ pub struct Threads {
 impl Threads {
     /// A channel to `target` that takes `depth` requests at a time.
     pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, wake: Arc<WakeFd>) -> Threads {
-        Threads::counted(target, depth, workers, wake, Arc::default())
+        Threads::beside(target, depth, workers, [wake, Arc::new(WakeFd::new())], Arc::default())
     }
 
-    /// The same with given counters.
-    pub(super) fn counted(
+    /// The same beside another driver, with its counters. The second descriptor is rung together with the first.
+    pub(super) fn beside(
         target: Arc<Target>,
         depth: u32,
         workers: Arc<Workers>,
-        wake: Arc<WakeFd>,
+        [wake, watch]: [Arc<WakeFd>; 2],
         counts: Arc<Counts>,
     ) -> Threads {
         let depth = depth.max(1);
         let calls = (0..depth).map(|_| Mutex::new(Call::new())).collect();
         let done = ArrayQueue::new(depth as usize);
-        let channel = Arc::new(Channel { target, calls, done, counts, wake });
+        let channel = Arc::new(Channel { target, calls, done, counts, wake, watch });
         Threads {
             work: Arc::<Channel>::clone(&channel),
             channel,
@@ -156,7 +163,7 @@ impl Threads {
         }
         self.pause.begin(now);
         // Sleeping threads must learn of the pause.
-        self.channel.wake.ring();
+        self.channel.ring();
     }
 
     /// Requests that have not been reaped.

@@ -28,7 +28,6 @@ use super::file_target::{Target, Way};
 use super::iovec::Iovecs;
 use super::pause::Pause;
 use super::side::Side;
-use crate::wake::EventFd;
 use dead::Dead;
 pub(super) use descriptors::DescriptorRing;
 pub(super) use open::probe;
@@ -86,10 +85,8 @@ pub struct Uring {
     owed: bool,
     /// Pause because the kernel had no resources for it.
     pause: Pause,
-    /// Descriptor for watchers if the ring's own does not tell.
-    eventfd: OnceLock<EventFd>,
-    /// Whether the ring signals that descriptor.
-    signals_eventfd: bool,
+    /// Whether the descriptor for watchers, if there is one, tells of everything; it is then cleared at each reap.
+    is_watched: bool,
 }
 
 /// A request that the ring has, or had: its memory is kept for the next one with its tag.
@@ -164,8 +161,9 @@ impl Uring {
     #[inline]
     fn ring_doorbell(&mut self, now: Time) {
         self.held = 0;
-        self.listen();
+        self.listen_for_ring();
         self.hand_over(now, true);
+        self.stay_awake(now);
     }
 
     #[inline]
@@ -184,6 +182,12 @@ impl Uring {
     fn note_submitted(&mut self, now: Time, all: bool) {
         self.owed = !all;
         if all { self.pause.end() } else { self.pause.begin(now) }
+    }
+
+    /// [`listen`](Uring::listen), unless the threads signal the descriptor for watchers themselves.
+    #[inline]
+    fn listen_for_ring(&mut self) -> bool {
+        self.side.watch().fd().is_none() && self.listen()
     }
 
     /// Makes the ring complete a request when the threads complete one; `true` if that needs a doorbell.
@@ -206,7 +210,7 @@ impl Uring {
     #[inline]
     fn collect(&mut self, now: Time, done: &mut Vec<Completion>) -> usize {
         // A watcher's descriptor has been cleared, so nothing may be left behind that it signalled.
-        let most = if self.eventfd.get().is_some() { usize::MAX } else { REAP };
+        let most = if self.side.watch().fd().is_some() { usize::MAX } else { REAP };
         let Some(ring) = &mut self.ring else { return 0 };
         let (mut seen, mut short) = (0, false);
         ring.completions(most, |data, result| {
@@ -292,18 +296,18 @@ impl Driver for Uring {
 
     #[inline]
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if self.eventfd.get().is_some() {
-            self.clear_eventfd();
+        if self.side.watch().fd().is_some() {
+            self.clear_watched();
         }
         let seen = self.collect(now, done);
-        // With a watched descriptor also if something was seen: it stays unreadable while the kernel has deferred work that was
-        // not fetched, whatever is added to it.
-        if (seen == 0 || self.signals_eventfd) && self.taken as usize + self.side.in_flight() > 0 {
+        // With a watched descriptor in any case: it stays unreadable while the kernel has deferred work that was not
+        // fetched, whatever is added to it.
+        if self.is_watched || (seen == 0 && self.taken as usize + self.side.in_flight() > 0) {
             self.post(now, done);
         }
         if self.side.in_flight() > 0 {
             self.side.reap(now, done);
-            self.owed |= self.listen();
+            self.owed |= self.listen_for_ring();
         }
         if self.owed && self.pause.is_over(now) {
             self.ring_doorbell(now);

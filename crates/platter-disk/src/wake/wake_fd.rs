@@ -62,7 +62,7 @@ impl WakeFd {
     }
 
     /// Opens the descriptor if one is free. It is armed afterwards: a ring that takes that arming back sees it.
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         if let Ok(fd) = EventFd::new() {
             // If another thread was first, its descriptor stays.
             let _ = self.fd.set(fd);

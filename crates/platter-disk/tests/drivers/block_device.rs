@@ -1,6 +1,7 @@
 //! A block device: a loop device over a file, when the tests run as root.
 
 use crate::bench::{Bench, Pages, SIZE, file, file_options, flags, is_here, open, transfer};
+use crate::loops::{Loop, Shape};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::event::{DeviceEvent, Watcher};
@@ -9,45 +10,16 @@ use platter_disk::device::Device;
 use platter_disk::drivers::table::{Medium, TABLE};
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::Direct;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Weak};
-
-struct Loop(PathBuf);
-
-impl Loop {
-    /// `None` says why not.
-    fn over(file: &Path) -> Option<Loop> {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
-        match output {
-            Ok(output) if output.status.success() => {
-                Some(Loop(String::from_utf8(output.stdout).unwrap().trim().into()))
-            }
-            Ok(output) => skip(String::from_utf8_lossy(&output.stderr).trim()),
-            Err(error) => skip(&error.to_string()),
-        }
-    }
-}
-
-fn skip(why: &str) -> Option<Loop> {
-    println!("skipped, no loop device: {why}");
-    None
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").arg("--detach").arg(&self.0).status();
-        assert!(detached.is_ok_and(|status| status.success()), "{:?} is left behind", self.0);
-    }
-}
 
 #[test]
 fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
     for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
         let file = file(SIZE);
-        let Some(device) = Loop::over(file.path()) else { return };
+        let Some(device) = Loop::over(file.path(), Shape::PLAIN) else { return };
         for lane_use in [LaneUse::Exclusive, LaneUse::Shared] {
-            let disk = open(&device.0, file_options(row, 16), Direct::Require);
+            let disk = open(&device.path, file_options(row, 16), Direct::Require);
             let geometry = *disk.geometry();
             assert_eq!(geometry.size, SIZE, "{}", row.name);
             let mut bench = Bench::new(geometry, 16, disk.channel(lane_use).unwrap());
@@ -89,16 +61,15 @@ impl Watcher for Notes {
 fn a_block_device_that_is_resized_is_used_to_its_new_end() {
     for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
         let file = file(SIZE);
-        let Some(node) = Loop::over(file.path()) else { return };
+        let Some(node) = Loop::over(file.path(), Shape::PLAIN) else { return };
         let mut options = DiskOptions::read_write();
         options.file.driver = row.name.parse().unwrap();
-        let device = Device::open(&node.0, options).unwrap();
+        let device = Device::open(&node.path, options).unwrap();
         let notes = Arc::new(Notes::default());
         device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
         let resize = |size: u64| {
             file.as_file().set_len(size).unwrap();
-            let told = Command::new("losetup").arg("--set-capacity").arg(&node.0).status();
-            assert!(told.is_ok_and(|status| status.success()));
+            node.resize();
         };
         resize(2 * SIZE);
         device.refresh().unwrap();
@@ -154,8 +125,8 @@ fn a_durable_write_that_fails_does_not_take_the_failure_from_the_flush() {
         for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
             let path = small.0.path().join("disk.img");
             std::fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
-            let Some(device) = Loop::over(&path) else { return };
-            let disk = open(&device.0, file_options(row, 16), Direct::Off);
+            let Some(device) = Loop::over(&path, Shape::PLAIN) else { return };
+            let disk = open(&device.path, file_options(row, 16), Direct::Off);
             let mut bench = Bench::new(*disk.geometry(), 16, disk.channel(lane_use).unwrap());
             assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{} {lane_use:?}", row.name);
             // More than there is space for below the device.

@@ -36,7 +36,7 @@ impl Uring {
         self.owed = false;
         self.dead = Some(Dead { errno, since: now, gone });
         // Readable from now on.
-        if let Some(eventfd) = self.eventfd.get() {
+        if let Some(eventfd) = self.side.watch().fd() {
             eventfd.signal();
         }
     }

@@ -58,8 +58,7 @@ impl Uring {
             held: 0,
             owed: false,
             pause: Pause::default(),
-            eventfd: OnceLock::new(),
-            signals_eventfd: false,
+            is_watched: false,
         })
     }
 }

@@ -3,6 +3,7 @@
 use super::kernel::{Kernel, Setup};
 use super::{Uring, UringOptions, probe, setup};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
+use crate::wake::{Ended, Sleeper};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
 use platter_block::driver::{Completion, Driver};
@@ -251,4 +252,38 @@ fn the_odd_end_of_a_file_goes_past_a_polling_ring() {
     bench.submit(transfer(Op::Read, 7 * 4096, 4096 + 512, 0));
     let crossing = bench.finish();
     assert!(crossing[0].status().is_ok() || errno(&crossing[0]) == libc::EOPNOTSUPP, "{crossing:?}");
+}
+
+/// What the threads do for a polling ring wakes those who sleep on its descriptor.
+#[test]
+fn threads_wake_who_watches_a_polling_ring() {
+    if !is_here() {
+        return;
+    }
+    for exclusive in [true, false] {
+        let rig = Rig::new();
+        let options = UringOptions { iopoll: true, exclusive, ..UringOptions::default() };
+        let (target, workers) = (Arc::clone(&rig.target), Arc::clone(&rig.workers));
+        let mut bench = rig.bench(Uring::on(Kernel::default(), target, 8, options, workers).unwrap(), 8);
+        let mut sleeper = Sleeper::default();
+        for round in 0..8 {
+            bench.submit(Bio::new(Op::WriteZeroes, round * 4096, 4096));
+            bench.submit(Bio::flush());
+            while bench.run() < 2 {
+                sleeper.handles.clear();
+                assert!(bench.lane.wait_handles(&mut sleeper.handles));
+                let ended = sleeper.sleep(true, Some(Span::from_secs(20)));
+                assert_ne!(ended, Ended::TimedOut, "round {round}: nothing wakes the sleeper");
+            }
+            let done = bench.finish();
+            assert!(done.len() == 2 && done.iter().all(|bio| bio.status().is_ok()), "{done:?}");
+        }
+        // Idle, it lets a sleeper sleep.
+        sleeper.handles.clear();
+        assert!(bench.lane.wait_handles(&mut sleeper.handles));
+        while crate::drivers::testing::is_readable(sleeper.handles[0]) {
+            sleeper.handles.clear();
+            assert!(bench.lane.wait_handles(&mut sleeper.handles));
+        }
+    }
 }
