@@ -161,6 +161,47 @@ fn statistics_and_health_say_what_was_done() {
 }
 
 #[test]
+fn what_clients_put_on_a_device_is_no_reason_to_refuse_it() {
+    use std::os::unix::fs::FileExt;
+    let rig = Rig::new("");
+    let mut call = rig.connect();
+    let path = rig.dir.path().join("disk");
+    let disk = std::fs::File::create(&path).unwrap();
+    let mut add = |name: &str, spec: String, force: bool| {
+        call.call("device.add", json!({ "device": name, "spec": spec, "force": force }))
+    };
+    let contents: [(&str, &[u8], u64); 5] = [
+        ("xfs", b"XFSB", 0),
+        ("swap", b"SWAPSPACE2", 4086),
+        ("gpt", b"EFI PART", 512),
+        ("qcow2", b"QFI\xfb", 0),
+        ("luks", b"LUKS\xba\xbe", 0),
+    ];
+    for (name, bytes, at) in contents {
+        disk.set_len(0).unwrap();
+        disk.set_len(1 << 20).unwrap();
+        disk.write_all_at(bytes, at).unwrap();
+        // Its copy-on-write records would overwrite what is there, which no client has put there.
+        let store = add(name, format!("snapshot(ram(1M), {})", path.display()), false);
+        let (_, message) = refused(store);
+        assert!(message.contains("which writing would destroy"), "{name}: {message}");
+        add(name, path.display().to_string(), false).unwrap();
+        rig.daemon.remove_device(name, false).unwrap();
+    }
+    let members: [(&[u8], &str); 2] =
+        [(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0], "md array"), (b"platter array\0\0\0", "platter array")];
+    for (bytes, says) in members {
+        disk.set_len(0).unwrap();
+        disk.set_len(1 << 20).unwrap();
+        disk.write_all_at(bytes, 4096).unwrap();
+        let (_, message) = refused(add("member", path.display().to_string(), false));
+        assert!(message.contains(says) && message.contains("--force"), "{message}");
+        add("member", path.display().to_string(), true).unwrap();
+        rig.daemon.remove_device("member", false).unwrap();
+    }
+}
+
+#[test]
 fn a_device_with_clients_is_removed_only_by_force() {
     let rig = Rig::new(TWO);
     let mut call = rig.connect();

@@ -68,6 +68,9 @@ pub struct Access {
     /// Write even to a file or block device that holds a file system, a partition table or a part of an
     /// array.
     pub force: bool,
+    /// The device is served: file systems, partition tables and other contents are its clients', and no reason to refuse
+    /// writing. A part of an array still is.
+    pub served: bool,
     /// Open devices that are mounted, claimed or locked by others.
     pub allow_in_use: bool,
     /// Create a file of this many bytes if it is missing; an existing file must have this size.

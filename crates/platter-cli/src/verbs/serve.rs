@@ -104,8 +104,8 @@ impl Serve {
             let mut device = DeviceConfig::new(name, spec);
             device.description = Some(spec.clone());
             device.read_only = self.read_only;
-            device.force = self.force.force;
-            device.allow_in_use = self.force.allow_in_use;
+            device.force = self.force;
+            device.allow_in_use = self.allow_in_use;
             config.devices.push(device);
         }
         let kinds = [

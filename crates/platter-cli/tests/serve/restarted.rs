@@ -80,6 +80,26 @@ fn a_flush_fails_once_if_writes_were_lost_with_the_server() {
     }
 }
 
+/// The image of a guest's disk: a file system that a client made is no reason to refuse the same command after a crash.
+#[test]
+fn a_server_that_was_killed_is_started_again_over_what_its_clients_made() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    File::create(folder.path().join("disk")).unwrap().set_len(1 << 20).unwrap();
+    let server = start(folder.path(), "FILE");
+    let client = connect(folder.path(), NbdOptions::default());
+    let mut sector = [0; 512];
+    sector[..4].copy_from_slice(b"XFSB");
+    client.write_at(&sector, 0).unwrap();
+    client.flush().unwrap();
+    kill(server);
+    // Panics if it does not serve.
+    let server = start(folder.path(), "FILE");
+    sector.fill(0);
+    connect(folder.path(), NbdOptions::default()).read_at(&mut sector, 0).unwrap();
+    assert_eq!(&sector[..4], b"XFSB");
+    kill(server);
+}
+
 #[test]
 fn a_client_that_repeats_its_writes_loses_nothing_and_hears_of_nothing() {
     let replay = NbdOptions::default().with_replay(1 << 20);

@@ -209,6 +209,28 @@ fn files_are_looked_at_only_when_asked() {
     OpenOptions { signatures: force, ..careful }.open(&path).unwrap();
 }
 
+/// The first bytes of XFS, and an md superblock of version 1.2.
+#[test]
+fn a_block_device_of_users_may_hold_all_but_a_part_of_an_array() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = image(dir.path(), "disk", MIB);
+    let test = "a_block_device_of_users_may_hold_all_but_a_part_of_an_array";
+    let Some(device) = LoopDevice::over(test, &file, &[]) else { return };
+    let put = |bytes: &[u8], at: u64| {
+        let disk = std::fs::OpenOptions::new().write(true).open(&device.path).unwrap();
+        disk.write_all_at(bytes, at).unwrap();
+        disk.sync_all().unwrap();
+    };
+    put(b"XFSB", 0);
+    let users = SignaturePolicy { of_users: true, ..SignaturePolicy::default() };
+    let server = OpenOptions { signatures: users, ..OpenOptions::read_write() };
+    assert!(refused(&OpenOptions::read_write(), &device.path).message.contains("xfs at byte 0"));
+    drop(server.open(&device.path).unwrap());
+    put(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0], 4096);
+    let e = refused(&server, &device.path);
+    assert!(e.message.contains("md array member") && !e.message.contains("xfs"), "{e}");
+}
+
 #[test]
 fn block_devices_are_claimed() {
     let dir = tempfile::tempdir().unwrap();

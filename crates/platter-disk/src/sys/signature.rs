@@ -49,6 +49,13 @@ pub struct Signature {
     pub name: &'static str,
 }
 
+impl Signature {
+    /// Whether the disk is a member of an array of disks (RAID), by the name.
+    pub fn is_array_member(&self) -> bool {
+        self.name.contains("array") || self.name.contains("RAID")
+    }
+}
+
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} at byte {}", self.name, self.offset)

@@ -56,7 +56,7 @@ pub const DEVICE: &[Key] = &[
     Key::new("spec", Kind::Text, "", "the device, in the language of specs"),
     Key::new("description", Kind::Text, "", "text in lists; by default the name of the device itself"),
     Key::new("read_only", Kind::Switch, "false", "clients may only read, and the device is opened so"),
-    Key::new("force", Kind::Switch, "false", "serve a device that holds a file system or a part of an array"),
+    Key::new("force", Kind::Switch, "false", "serve a device that is part of an array, past the array"),
     Key::new("allow_in_use", Kind::Switch, "false", "open a device that is mounted or locked"),
     Key::new("limits", Kind::Table, "", "limits of all clients together"),
     Key::new("client_limits", Kind::Table, "", "limits of each client"),

@@ -97,7 +97,7 @@ pub const METHODS: &[Method] = &[
             required("spec", "text", "the device, in the language of specs"),
             optional("description", "text", "text in lists"),
             optional("read_only", "switch", "clients may only read, and the device is opened so"),
-            optional("force", "switch", "serve a device that holds a file system or a part of an array"),
+            optional("force", "switch", "serve a device that is part of an array, past the array"),
             optional("allow_in_use", "switch", "open a device that is mounted or locked"),
         ],
         summary: "open a device and serve it",

@@ -25,6 +25,7 @@ impl Daemon {
         let access = Access {
             write: !config.read_only,
             force: config.force,
+            served: true,
             allow_in_use: config.allow_in_use,
             ..Access::default()
         };

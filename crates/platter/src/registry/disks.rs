@@ -200,7 +200,7 @@ fn how(args: &mut Args<'_>, access: Access) -> Result<OpenOptions, SpecError> {
         .with_direct(direct)
         .with_sharing(sharing)
         .with_allow_in_use(args.flag("allow_in_use")? || access.allow_in_use)
-        .with_signatures(SignaturePolicy { block_devices: true, files: true, force })
+        .with_signatures(SignaturePolicy { block_devices: true, files: true, of_users: access.served, force })
         .with_create(create.filter(|_| access.write)))
 }
 

@@ -12,7 +12,12 @@ pub(super) fn hold(blocks: &[PathBuf], opening: &Opening) -> Result<Vec<Device>,
     let access = opening.access;
     let blocks = if access.write { blocks } else { &[] };
     let guard = |path: &PathBuf| {
-        let signatures = SignaturePolicy { block_devices: true, files: true, force: access.force };
+        let signatures = SignaturePolicy {
+            block_devices: true,
+            files: true,
+            of_users: access.served,
+            force: access.force,
+        };
         let open = OpenOptions::default().with_write(true).with_allow_in_use(access.allow_in_use);
         let options = DiskOptions::default().with_open(open.with_signatures(signatures));
         Device::open(path, options).map_err(OpenError::from)

@@ -60,8 +60,14 @@ pub(super) fn open(
             args.unfit("size", format!("cache: {why}"))
         })?;
     }
+    // A snapshot's other device holds its own records, never what clients have written at the same place.
+    let own = Opening {
+        access: super::Access { served: false, ..opening.access },
+        world: Arc::clone(&opening.world),
+    };
+    let of = |number: usize| if layer.name == "snapshot" && number > 0 { &own } else { opening };
     let members: Result<Vec<Device>, OpenError> =
-        members.iter().map(|member| open_part(member, opening)).collect();
+        members.iter().enumerate().map(|(number, member)| open_part(member, of(number))).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();
     let backend =
         layer.make_with(&values, &policy, backends).map_err(|error| explain(args, &values, error))?;

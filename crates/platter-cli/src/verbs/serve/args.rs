@@ -1,6 +1,6 @@
 //! The arguments of `platter serve`.
 
-use crate::cli::{Force, Size, Time, spec_arg};
+use crate::cli::{Size, Time, spec_arg};
 use clap::{Args, ValueEnum};
 use platter_serve::export::IscsiOptions;
 use std::path::PathBuf;
@@ -110,8 +110,12 @@ pub(crate) struct Serve {
     /// Open the devices read-only, so clients can only read
     #[arg(long)]
     pub(super) read_only: bool,
-    #[command(flatten)]
-    pub(super) force: Force,
+    /// Serve devices that are part of an array, past the array
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Open devices that are mounted, or locked by other programs
+    #[arg(long)]
+    pub(super) allow_in_use: bool,
     /// Most clients at once
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) max_clients: u32,

@@ -16,13 +16,16 @@ pub struct SignaturePolicy {
     /// Refuse regular files with contents. Off by default, because an image of a file system is often what
     /// the user wants to work on.
     pub files: bool,
+    /// Write to a disk whose contents are its users', as those of a server are: file systems, partition tables and whatever
+    /// else they have put on it. Only a member of an array is refused, since what is written to it goes past the array.
+    pub of_users: bool,
     /// Overwrite whatever is there.
     pub force: bool,
 }
 
 impl Default for SignaturePolicy {
     fn default() -> Self {
-        SignaturePolicy { block_devices: true, files: false, force: false }
+        SignaturePolicy { block_devices: true, files: false, of_users: false, force: false }
     }
 }
 
@@ -48,10 +51,12 @@ pub fn refuse_if_signature(
     found: &[Signature],
     policy: SignaturePolicy,
 ) -> Result<(), SysError> {
+    let counts = |it: &&Signature| !policy.of_users || it.is_array_member();
+    let found: Vec<&Signature> = found.iter().filter(counts).collect();
     if found.is_empty() || !policy.applies_to(kind) {
         return Ok(());
     }
-    let named: Vec<String> = found.iter().take(NAMED).map(Signature::to_string).collect();
+    let named: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
     let rest = found.len().saturating_sub(NAMED);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     let message = format!("it holds {}{more}, which writing would destroy", named.join(", "));
@@ -85,6 +90,20 @@ mod tests {
         );
         let e = check(Kind::Block, &FOUND, SignaturePolicy::default()).unwrap_err();
         assert!(e.message.contains("swap at byte 4086 and 1 more,"), "{e}");
+    }
+
+    #[test]
+    fn contents_of_users_are_written_to_and_members_of_arrays_are_not() {
+        let users = SignaturePolicy { files: true, of_users: true, ..SignaturePolicy::default() };
+        for kind in [Kind::Block, Kind::Regular] {
+            assert!(check(kind, &FOUND, users).is_ok());
+            for name in ["platter array", "md array member (1.2)", "md array member (0.90)"] {
+                let found = [FOUND[0], Signature { offset: 4096, name }];
+                let e = check(kind, &found, users).unwrap_err();
+                assert!(e.message.contains(&format!("it holds {name} at byte 4096,")), "{e}");
+                assert!(check(kind, &found, SignaturePolicy { force: true, ..users }).is_ok());
+            }
+        }
     }
 
     #[test]
