@@ -1,6 +1,7 @@
 //! The clients of a server: what operators see of them, and how they are disconnected.
 
 use crate::age::{Ages, Mark, Ticker};
+use crate::buffers::Budget;
 use crate::served::{Devices, Served};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +50,7 @@ pub struct Client {
     /// Of the requests that have arrived, those that have not been admitted.
     waiting: Arc<AtomicU32>,
     ticker: Arc<Ticker>,
+    memory: Arc<Budget>,
     disconnect: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -56,6 +58,11 @@ impl Client {
     /// Ends the connection. Requests that a driver has taken still run.
     pub fn disconnect(&self) {
         (self.disconnect)();
+    }
+
+    /// What the memory for its data is a part of.
+    pub(crate) fn memory(&self) -> &Arc<Budget> {
+        &self.memory
     }
 
     /// Counts a request that has arrived, for [`oldest`](Client::oldest).
@@ -119,7 +126,30 @@ pub struct Clients {
     most: usize,
     next: AtomicU64,
     ticker: Arc<Ticker>,
+    memory: Arc<Budget>,
+    refused: Mutex<Refused>,
     list: Mutex<BTreeMap<u64, Arc<Client>>>,
+}
+
+/// How many clients were refused since the server was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// There were as many as allowed.
+    pub full: u64,
+    /// There were too few descriptors.
+    pub descriptors: u64,
+    /// There was no memory, or no thread.
+    pub memory: u64,
+    /// When it happened last.
+    pub last: Option<Instant>,
+}
+
+/// What a client was refused for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    Places,
+    Descriptors,
+    Memory,
 }
 
 /// Why a client was not taken.
@@ -164,7 +194,46 @@ impl Drop for Connected {
 impl Clients {
     /// No clients, and room for `most`.
     pub fn new(most: usize) -> Arc<Clients> {
-        Arc::new(Clients { most, next: AtomicU64::new(1), ticker: Arc::default(), list: Mutex::default() })
+        Clients::with_memory(most, crate::server::MAX_MEMORY)
+    }
+
+    /// No clients, and room for `most`, whose data takes at most `bytes` of memory, and beyond it one request of each.
+    pub fn with_memory(most: usize, bytes: usize) -> Arc<Clients> {
+        Arc::new(Clients {
+            most,
+            next: AtomicU64::new(1),
+            ticker: Arc::default(),
+            memory: Budget::new(bytes),
+            refused: Mutex::default(),
+            list: Mutex::default(),
+        })
+    }
+
+    /// The memory for the data of all clients.
+    pub(crate) fn memory(&self) -> &Arc<Budget> {
+        &self.memory
+    }
+
+    /// Bytes of memory that the data of all clients takes.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory.used_bytes()
+    }
+
+    /// Counts a client that was refused.
+    pub(crate) fn refuse(&self, lack: Lack) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = match lack {
+            Lack::Places => &mut refused.full,
+            Lack::Descriptors => &mut refused.descriptors,
+            Lack::Memory => &mut refused.memory,
+        };
+        *count += 1;
+        refused.last = Some(Instant::now());
+    }
+
+    /// The clients that were refused.
+    pub fn refused(&self) -> Refused {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a client. `disconnect` ends its connection when an operator asks for it. `None`: there are as many as the
@@ -178,6 +247,7 @@ impl Clients {
     ) -> Option<Connected> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() >= self.most {
+            self.refuse(Lack::Places);
             return None;
         }
         let client = Arc::new(Client {
@@ -190,6 +260,7 @@ impl Clients {
             ages: Ages::default(),
             waiting: Arc::default(),
             ticker: Arc::clone(&self.ticker),
+            memory: Arc::clone(&self.memory),
             disconnect: Box::new(disconnect),
         });
         list.insert(client.id, Arc::clone(&client));
@@ -259,7 +330,9 @@ mod tests {
         let first =
             clients.connect("nbd", "a", "peer 1", move || flag.store(true, Ordering::Relaxed)).unwrap();
         let second = clients.connect("nbd", "a", "peer 2", || {}).unwrap();
+        assert_eq!(clients.refused(), Refused::default());
         assert!(clients.connect("nbd", "a", "peer 3", || {}).is_none());
+        assert_eq!(clients.refused().full, 1);
         assert_eq!(clients.list().len(), 2);
         clients.list()[0].disconnect();
         assert!(asked.load(Ordering::Relaxed));

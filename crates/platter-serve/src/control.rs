@@ -11,8 +11,8 @@ mod methods;
 mod params;
 mod rpc;
 
-pub use listener::{Control, MAX_CONNECTIONS, MAX_LINE_BYTES, Refused, WRITE_TIMEOUT};
+pub use listener::{Control, Hears, MAX_CONNECTIONS, MAX_LINE_BYTES, WRITE_TIMEOUT};
 pub use methods::{METHODS, Method, PROTOCOL};
 pub use params::ParamDoc;
 pub use platter_remote::control::{Call, CallError};
-pub use rpc::answer;
+pub use rpc::{Heard, answer};

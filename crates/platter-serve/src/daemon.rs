@@ -9,6 +9,7 @@
 //! message, and the old stays.
 
 mod changes;
+mod health;
 pub mod quiet;
 mod reload;
 pub mod report;
@@ -121,7 +122,7 @@ impl Daemon {
         prepare: impl FnOnce(&mut Server),
     ) -> Result<Arc<Daemon>, DaemonError> {
         let state = config.server.state.as_deref().map(StateFile::open).transpose()?;
-        let mut server = Server::new(config.server.clients_max);
+        let mut server = Server::with_memory(config.server.clients_max, config.server.memory_max);
         prepare(&mut server);
         let daemon = Arc::new(Daemon {
             started: Instant::now(),
@@ -231,9 +232,16 @@ impl Daemon {
         let server = lock(&self.changing).server.take();
         lock(&self.exports).clear();
         let Some(server) = server else { return Ok(()) };
+        let served = self.devices.list();
+        let losses: Vec<_> =
+            served.iter().map(|served| (served.name().to_owned(), Arc::clone(served.losses()))).collect();
+        // The server closes them.
+        drop(served);
         server.stop(limit)?;
+        let owed = losses.into_iter().filter(|(_, losses)| losses.owes_newcomers()).map(|(name, _)| name);
         // Otherwise its marks stay.
-        lock(&self.state).take().map_or(Ok(()), StateFile::end).map_err(|error| vec![error.to_string()])
+        let state = lock(&self.state).take();
+        state.map_or(Ok(()), |state| state.end(owed.collect())).map_err(|error| vec![error.to_string()])
     }
 
     /// Stops an export.

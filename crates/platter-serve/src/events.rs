@@ -1,6 +1,7 @@
 //! Events of a server, for its log.
 
 use crate::clients::Client;
+use crate::restart::Loss;
 use std::fmt;
 use std::sync::Arc;
 
@@ -22,8 +23,10 @@ pub enum Event<'a> {
     },
     /// The first request of a client that the device failed.
     Failed(&'a Client, &'a str),
-    /// The first flush of a client was failed on purpose: an earlier server may have lost its writes.
-    Owed(&'a Client),
+    /// A flush of the device, which this client or a write of it has asked for, has failed.
+    FlushFailed(&'a Client, &'a str),
+    /// A flush of a client was failed on purpose: its writes may be lost.
+    Owed(&'a Client, Loss),
     /// An export cannot take connections at the moment.
     Impaired {
         /// The kind of export.
@@ -41,7 +44,8 @@ impl Event<'_> {
             Event::Disconnected(..) => "disconnected",
             Event::Refused { .. } => "refused",
             Event::Failed(..) => "failed",
-            Event::Owed(_) => "owed",
+            Event::FlushFailed(..) => "flush-failed",
+            Event::Owed(..) => "owed",
             Event::Impaired { .. } => "impaired",
         }
     }
@@ -52,7 +56,8 @@ impl Event<'_> {
             Event::Connected(client)
             | Event::Disconnected(client, _)
             | Event::Failed(client, _)
-            | Event::Owed(client) => Some(client),
+            | Event::FlushFailed(client, _)
+            | Event::Owed(client, _) => Some(client),
             Event::Refused { .. } | Event::Impaired { .. } => None,
         }
     }
@@ -63,7 +68,8 @@ impl Event<'_> {
             Event::Connected(client)
             | Event::Disconnected(client, _)
             | Event::Failed(client, _)
-            | Event::Owed(client) => client.export,
+            | Event::FlushFailed(client, _)
+            | Event::Owed(client, _) => client.export,
             Event::Refused { export, .. } | Event::Impaired { export, .. } => export,
         }
     }
@@ -80,8 +86,8 @@ impl Event<'_> {
     pub fn why(&self) -> Option<&str> {
         match self {
             Event::Connected(_) => None,
-            Event::Owed(_) => Some("an earlier server was killed and may have lost answered writes"),
-            Event::Disconnected(_, why) | Event::Failed(_, why) => Some(why),
+            Event::Owed(_, loss) => Some(loss.text()),
+            Event::Disconnected(_, why) | Event::Failed(_, why) | Event::FlushFailed(_, why) => Some(why),
             Event::Refused { why, .. } | Event::Impaired { why, .. } => Some(why),
         }
     }
@@ -101,11 +107,19 @@ impl fmt::Display for Event<'_> {
             Event::Failed(client, why) => {
                 write!(f, "client {} ({}): {why}; further errors are only counted", client.id, client.peer)
             }
-            Event::Owed(client) => write!(
+            Event::FlushFailed(client, why) => write!(
                 f,
-                "client {} ({}): its first flush fails, because an earlier server was killed and may have lost \
-                 answered writes of {:?}",
-                client.id, client.peer, client.device
+                "a flush of {:?} failed, and answered writes may be lost ({why}): the next flush of each client fails; \
+                 noticed by client {} ({})",
+                client.device, client.id, client.peer
+            ),
+            Event::Owed(client, loss) => write!(
+                f,
+                "client {} ({}): a flush of {:?} fails once: {}",
+                client.id,
+                client.peer,
+                client.device,
+                loss.text()
             ),
             Event::Impaired { why, .. } => f.write_str(why),
         }

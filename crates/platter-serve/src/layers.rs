@@ -26,11 +26,17 @@ fn item(item: &Item) -> Value {
     json!({ "name": item.key(), "value": value, "unit": unit, "help": item.help })
 }
 
+/// A value: one of words as its word.
+pub(crate) fn shown(param: &Param, value: i64) -> Value {
+    let word = usize::try_from(value).ok().and_then(|place| param.words.get(place));
+    word.map_or_else(|| json!(value), |word| json!(word))
+}
+
 fn param((param, value): &(Param, i64)) -> Value {
     let unit = (!matches!(param.unit, Unit::Switch | Unit::Word)).then(|| param.unit.to_string());
     json!({
         "name": param.name,
-        "value": value,
+        "value": shown(param, *value),
         "unit": unit,
         "min": param.min,
         "max": param.max,

@@ -20,10 +20,12 @@ pub mod config;
 pub mod control;
 #[cfg(feature = "daemon")]
 pub mod daemon;
+pub mod descriptors;
 pub mod device_trace;
 pub mod error;
 pub mod events;
 pub mod export;
+pub mod flood;
 pub mod fuse;
 pub mod inherited;
 #[cfg(feature = "iscsi")]
@@ -34,6 +36,7 @@ pub mod layers;
 pub mod metrics;
 mod moderation;
 pub mod nbd;
+mod presence;
 pub mod qos;
 pub mod restart;
 pub mod served;

@@ -6,8 +6,9 @@ use crate::error::ServeError;
 use crate::iscsi::serial;
 #[cfg(feature = "iscsi")]
 use crate::iscsi::unit::SharedUnit;
+use crate::presence::Presence;
 use crate::qos::Arbiter;
-use crate::restart::{FirstFlush, Past};
+use crate::restart::{FirstFlush, Losses, Past};
 use crate::sizes::SizeWatch;
 #[cfg(feature = "iscsi")]
 use platter_block::driver::Geometry;
@@ -31,6 +32,8 @@ pub struct Served {
     read_only: bool,
     qos: Arc<Arbiter>,
     past: Past,
+    losses: Arc<Losses>,
+    presence: Arc<Presence>,
     trace: Mutex<Option<DeviceTrace>>,
     #[cfg(feature = "iscsi")]
     unit: OnceLock<Arc<SharedUnit>>,
@@ -52,6 +55,7 @@ impl Served {
         let read_only = device.geometry().features.read_only;
         let (description, qos) = (device.name().to_string(), Arbiter::new());
         let (past, trace) = (Past::Unknown, Mutex::default());
+        let presence = Presence::of(&device);
         let name = name.to_owned();
         Ok(Served {
             name,
@@ -61,6 +65,8 @@ impl Served {
             read_only,
             qos,
             past,
+            losses: Arc::default(),
+            presence,
             trace,
             #[cfg(feature = "iscsi")]
             unit: OnceLock::new(),
@@ -93,9 +99,33 @@ impl Served {
         self.past
     }
 
+    /// Its flushes that have failed.
+    pub(crate) fn losses(&self) -> &Arc<Losses> {
+        &self.losses
+    }
+
+    /// Accepts that answered writes may be lost by what has happened until now: no client is told of it any more, and its health
+    /// starts anew.
+    pub fn acknowledge(&self) {
+        self.device.acknowledge_flush_failure();
+        self.losses.accept();
+        self.presence.accept(&self.device);
+    }
+
+    /// What has happened to the disks of the device, for its health.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
     /// The debt to a client that may have used the device before: its first flush fails if writes were lost.
     pub fn newcomer(&self) -> FirstFlush {
-        FirstFlush::new(self.past == Past::Lost)
+        FirstFlush::new(&self.losses, self.past == Past::Lost)
+    }
+
+    /// The debt to a client that has nothing to hear of an earlier server.
+    pub fn acquainted(&self) -> FirstFlush {
+        FirstFlush::new(&self.losses, false)
     }
 
     /// The debt to a client that has used the device at an earlier server of whose end it knows nothing, such as a virtual
@@ -103,7 +133,8 @@ impl Served {
     /// holds writes in memory.
     pub fn survivor(&self) -> FirstFlush {
         let holds = || self.device.backend().holds_unflushed();
-        FirstFlush::new(self.past == Past::Lost || self.past == Past::Unknown && holds())
+        let past = self.past == Past::Lost || self.past == Past::Unknown && holds();
+        FirstFlush::new(&self.losses, past)
     }
 
     /// The geometry of the device as its clients have it.

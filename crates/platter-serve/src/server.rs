@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Most clients of a server, unless told otherwise.
 pub const MAX_CLIENTS: usize = 1024;
 
+/// Most memory for the data of all clients, in bytes, unless told otherwise.
+pub const MAX_MEMORY: usize = 1 << 30;
+
 /// How long flushes have, at least, if exports have taken all of the time.
 const LEAST_FLUSH: Duration = Duration::from_secs(5);
 
@@ -54,8 +57,14 @@ impl Default for Server {
 impl Server {
     /// A server for at most `clients` clients, without devices and exports.
     pub fn new(clients: usize) -> Server {
+        Server::with_memory(clients, MAX_MEMORY)
+    }
+
+    /// The same, with at most so many bytes of memory for the data of all clients, and beyond it one request of each.
+    pub fn with_memory(clients: usize, bytes: usize) -> Server {
         let log: Log = Arc::new(|_| {});
-        Server { devices: Arc::default(), clients: Clients::new(clients), exports: Vec::new(), log }
+        let clients = Clients::with_memory(clients, bytes);
+        Server { devices: Arc::default(), clients, exports: Vec::new(), log }
     }
 
     /// Calls `log` for each event of exports that are started from now on.
@@ -126,7 +135,7 @@ impl Server {
         let Some(at) = self.position(name) else {
             let names: Vec<&str> = self.exports.iter().map(|running| running.name.as_str()).collect();
             let name = excerpt(name, MOST_SHOWN);
-            let message = format!("there is no export called {name:?}; there are {}", names.join(", "));
+            let message = format!("there is no export called {name:?}; {}", there_are(&names));
             return Err(ServeError::usage(message));
         };
         let mut running = self.exports.remove(at);
@@ -160,6 +169,17 @@ impl Server {
     }
 }
 
+/// A clause that says which names there are.
+pub(crate) fn there_are(names: &[&str]) -> String {
+    let shown: Vec<&str> =
+        names.iter().map(|name| if name.is_empty() { "\"\" (without a name)" } else { name }).collect();
+    match shown[..] {
+        [] => "there is none".to_owned(),
+        [one] => format!("the only one is {one}"),
+        _ => format!("there are {}", shown.join(", ")),
+    }
+}
+
 fn no_kind(kind: &str) -> ServeError {
     let names: Vec<&str> = table::TABLE.iter().map(|row| row.name).collect();
     ServeError::usage(format!("there is no export called {kind:?}; there are {}", names.join(", ")))
@@ -187,8 +207,12 @@ impl Flush {
         }
         let (send, result) = mpsc::channel();
         let device = served.device().clone();
+        let losses = Arc::clone(served.losses());
         let flush = move || {
-            let told = device.flush().map_err(|error| format!("cannot flush {}: {error}", device.name()));
+            let told = device.flush().map_err(|error| {
+                losses.own_flush_failed(&device, &error.to_string());
+                format!("cannot flush {}: {error}", device.name())
+            });
             // The caller may be the last other owner, which expects the device to be closed when it lets go of it.
             drop(device);
             // The receiver is gone after the deadline.

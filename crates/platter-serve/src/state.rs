@@ -93,13 +93,15 @@ impl StateFile {
         self.write()
     }
 
-    /// All devices that were served have been flushed.
+    /// All devices that were served have been flushed. Those of `lost` have lost writes all the same, of which clients were not
+    /// told.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn end(mut self) -> Result<(), ServeError> {
+    pub(crate) fn end(mut self, lost: Vec<String>) -> Result<(), ServeError> {
         let served = &self.served;
         self.marked.retain(|name| !served.contains(name));
+        self.marked.extend(lost);
         self.write()
     }
 
@@ -180,8 +182,10 @@ mod tests {
         let mut state = StateFile::open(&path).unwrap();
         assert_eq!(["a", "d"].map(|name| state.past(name, true)), [Past::Lost; 2]);
         state.mark("a", true).unwrap();
-        state.end().unwrap();
+        state.mark("c", false).unwrap();
+        state.end(vec!["c".to_owned()]).unwrap();
         let mut state = StateFile::open(&path).unwrap();
+        assert_eq!(state.past("c", false), Past::Lost, "a flush of it has failed, and not all clients know");
         assert_eq!(state.past("a", true), Past::Clean);
         assert_eq!(state.past("d", true), Past::Lost, "it was not served");
         state.mark("a", true).unwrap();

@@ -19,7 +19,6 @@ use crate::clients::{Clients, Connected};
 use crate::error::ServeError;
 use crate::events::{Event, Log};
 use crate::export::{Export, ExportType, Start};
-use crate::restart::FirstFlush;
 use crate::served::{Devices, Served};
 use abi::{DeviceInfo, feature};
 use address::Address;
@@ -106,7 +105,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let mut control = ControlRing::open()?;
     let around = &mut System { until: Instant::now() + BURIAL };
     let attached = attach::attach(&mut control, &wanted, around)?;
-    let first_flush = if attached.recovered { served.survivor() } else { FirstFlush::default() };
+    let first_flush = if attached.recovered { served.survivor() } else { served.acquainted() };
     let log = Arc::clone(&start.log);
     let shared = Shared::new(served, start.options.client_memory_bytes, log, first_flush);
     let (jobs, received) = channel();

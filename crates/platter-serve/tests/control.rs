@@ -326,7 +326,10 @@ fn the_socket_is_private_bounded_and_removed() {
     let open = calls.iter_mut().filter_map(|call| (!ended(call)).then_some(())).count();
     assert!(open >= MAX_CONNECTIONS - 1, "{open}");
     let mut more: Vec<Call> = (0..3).map(|_| rig.connect()).collect();
-    assert!(more.iter_mut().filter_map(|call| ended(call).then_some(())).count() >= 2);
+    let why =
+        more.iter_mut().filter_map(|call| call.call("server.info", json!({})).err()).collect::<Vec<_>>();
+    assert!(why.len() >= 2, "{why:?}");
+    assert!(why.iter().all(|why| why.to_string().contains("there are 16 connections already")), "{why:?}");
     rig.control = None;
     assert!(!path.exists() && ended(&mut calls[0]));
 
@@ -443,4 +446,119 @@ fn every_method_is_described() {
             assert!(page.contains(&format!("`{}`", param.name)), "{} of {}", param.name, method.name);
         }
     }
+}
+
+/// The kinds of problems that the health names.
+fn problems(call: &mut Call) -> (Value, Vec<String>) {
+    let health = call.call("server.health", json!({})).unwrap();
+    let list = health["problems"].as_array().unwrap().iter();
+    let kinds = list.map(|problem| problem["kind"].as_str().unwrap().to_owned()).collect();
+    (health, kinds)
+}
+
+#[test]
+fn health_knows_of_flushes_and_write_backs_that_failed_until_they_are_acknowledged() {
+    let rig = Rig::new("[devices.a]\nspec = 'error(op=flush, times=1, ram(1M))'\n");
+    let mut call = rig.connect();
+    assert_eq!(problems(&mut call).1, Vec::<String>::new());
+    refused(call.call("device.flush", json!({ "device": "a" })));
+    let (health, kinds) = problems(&mut call);
+    assert_eq!((&health["status"], &kinds[..]), (&json!("degraded"), &["flush-failed".to_owned()][..]));
+    assert_eq!(health["devices"][0]["flush_failures"], 1);
+    assert!(health["devices"][0]["flush_failure"].is_string(), "{health}");
+    let text = platter_serve::metrics::render(&rig.daemon);
+    assert!(text.contains("platter_device_flush_failures_total{device=\"a\"} 1"), "{text}");
+    call.call("device.flush", json!({ "device": "a" })).unwrap();
+    assert_eq!(problems(&mut call).1, ["flush-failed"], "what was lost is not back");
+    call.call("device.acknowledge", json!({ "device": "a" })).unwrap();
+    assert_eq!(problems(&mut call).0["status"], "ok");
+
+    let spec = "cache(size=1M, error(op=write, times=1, ram(1M)))";
+    call.call("device.add", json!({ "device": "b", "spec": spec })).unwrap();
+    let device = rig.daemon.devices().find("b").unwrap();
+    device.device().write_at(&[1; 4096], 0).unwrap();
+    let _ = device.device().flush();
+    let (health, kinds) = problems(&mut call);
+    assert!(kinds.contains(&"write-back-errors".to_owned()), "{health}");
+    call.call("device.acknowledge", json!({ "device": "b" })).unwrap();
+    assert_eq!(problems(&mut call).0["status"], "ok");
+}
+
+#[test]
+fn health_knows_of_disks_that_shrink() {
+    let rig = Rig::new("");
+    let mut call = rig.connect();
+    let path = rig.dir.path().join("disk");
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(2 << 20).unwrap();
+    call.call("device.add", json!({ "device": "d", "spec": path.to_str().unwrap() })).unwrap();
+    let device = rig.daemon.devices().find("d").unwrap();
+    file.set_len(1 << 20).unwrap();
+    device.device().refresh().unwrap();
+    let (health, kinds) = problems(&mut call);
+    assert_eq!(
+        (&kinds[..], &health["devices"][0]["shrunk_bytes"]),
+        (&["shrunk".to_owned()][..], &json!(1 << 20))
+    );
+    call.call("device.acknowledge", json!({ "device": "d" })).unwrap();
+    assert_eq!(problems(&mut call).0["status"], "ok");
+}
+
+#[test]
+fn health_knows_of_clients_that_were_refused() {
+    let rig = Rig::new("[server]\nclients_max = 1\n[devices.a]\nspec = 'ram(1M)'\n");
+    let _client = rig.daemon.clients().connect("test", "a", "peer", || {}).unwrap();
+    assert!(rig.daemon.clients().connect("test", "a", "peer", || {}).is_none());
+    let (health, kinds) = problems(&mut rig.connect());
+    assert_eq!(
+        (&kinds[..], &health["refused"]["clients_max"]),
+        (&["clients-refused".to_owned()][..], &json!(1))
+    );
+}
+
+#[test]
+fn the_log_says_who_has_changed_what() {
+    let mut rig = Rig::new("[devices.a]\nspec = 'ram(1M)'\n");
+    let lines: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let heard = Arc::clone(&lines);
+    rig.control = None;
+    let hears = move |heard_now: &platter_serve::control::Heard<'_>| {
+        if let platter_serve::control::Heard::Call { uid, pid, method, params, error, .. } = heard_now {
+            let params = Value::Object((*params).clone());
+            heard.lock().unwrap().push(format!("{uid} {pid} {method} {params} {error:?}"));
+        }
+    };
+    rig.control = Some(Control::start(&rig.socket(), &rig.daemon, Arc::new(hears)).unwrap());
+    let mut call = rig.connect();
+    call.call("device.list", json!({})).unwrap();
+    call.call("device.limits", json!({ "device": "a", "iops": 5 })).unwrap();
+    call.call("device.add", json!({ "device": "b", "spec": "ram(1M, secret)" })).unwrap_err();
+    refused(call.call("device.remove", json!({ "device": "x" })));
+    let (uid, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
+    let lines = lines.lock().unwrap();
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert_eq!(lines[0], format!("{uid} {pid} device.limits {{\"device\":\"a\",\"iops\":5}} None"));
+    assert!(
+        lines[1].starts_with(&format!("{uid} {pid} device.add {{\"device\":\"b\"}} Some(")),
+        "{}",
+        lines[1]
+    );
+    assert!(lines[2].contains("device.remove") && lines[2].contains("the only one is a"), "{}", lines[2]);
+}
+
+#[test]
+fn a_device_without_a_name_is_named_in_errors_and_words_are_shown_as_such() {
+    let mut config = Config::default();
+    config.devices.push(config::DeviceConfig::new("", "ram(1M, elevator=anticipatory)"));
+    let daemon = Daemon::start(config, None, |_| {}).unwrap();
+    let ask = |method: &str, device: &str| {
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "device": device } });
+        platter_serve::control::answer(&daemon, line.to_string().as_bytes()).unwrap()
+    };
+    let message = ask("device.flush", "x")["error"]["message"].as_str().unwrap().to_owned();
+    assert_eq!(message, "there is no device called \"x\"; the only one is \"\" (without a name)");
+    let params = ask("device.params", "");
+    let params = params["result"].as_array().unwrap();
+    let kernel = params.iter().find(|param| param["name"] == "kernel").unwrap();
+    assert!(kernel["value"].is_string(), "{kernel}");
 }

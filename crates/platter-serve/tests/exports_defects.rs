@@ -106,7 +106,7 @@ fn sees_the_end_early() -> bool {
 
 /// Finds a defect by a kind of life, and finds nothing without it.
 fn find(kind: Kind, defect: Defect, live: impl Fn(u64) -> Option<String>) {
-    if kind.1(Device::ram(1 << 20).unwrap()).is_none() {
+    if kind.1(ways::served(Device::ram(1 << 20).unwrap())).is_none() {
         return;
     }
     defect::set(defect, true);

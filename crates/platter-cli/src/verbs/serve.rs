@@ -5,16 +5,19 @@ use log::Log;
 use notify::{PidFile, notify};
 use platter_serve::chap::Chap;
 use platter_serve::config::{self, Config, DeviceConfig, ExportConfig};
-use platter_serve::control::Control;
+use platter_serve::control::{Control, Heard};
 use platter_serve::daemon::{Daemon, DaemonError};
+use platter_serve::descriptors;
 use platter_serve::error::ServeError;
+use platter_serve::events::Event;
 use platter_serve::export::Options;
+use platter_serve::flood::{Flood, LINES_PER_SECOND};
 use platter_serve::metrics::MetricsServer;
 use platter_serve::restart::Past;
 use platter_serve::tls::{Tls, TlsFiles};
 use serde_json::json;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 mod args;
 mod log;
@@ -37,16 +40,39 @@ impl Serve {
         let control_path = self.control.clone().or_else(|| config.server.control.clone());
         let metrics_address = self.metrics.clone().or_else(|| config.server.metrics.clone());
         config.server.state = self.state.clone().or(config.server.state);
+        let descriptors = descriptors::raise();
         let insecure_plaintext = config.server.insecure_plaintext;
         let pid_file = self.pidfile.as_deref().map(PidFile::write).transpose()?;
         let log = Log::new(context, self.log);
-        let events: platter_serve::events::Log = Arc::new(move |event| log.event(event));
+        if config.server.clients_max > descriptors::clients(descriptors) {
+            let (wanted, most) = (config.server.clients_max, descriptors::clients(descriptors));
+            let text = format!(
+                "at most {most} clients instead of {wanted}: this process may have {descriptors} descriptors \
+                 (RLIMIT_NOFILE), and a client needs {}",
+                descriptors::OF_A_CLIENT
+            );
+            log.warn("clients-limited", &text);
+            config.server.clients_max = most;
+        }
+        let flood = Arc::new(Flood::new(LINES_PER_SECOND));
+        let lines = Arc::clone(&flood);
+        let events: platter_serve::events::Log = Arc::new(move |event| {
+            // A failed flush is not one of many lines.
+            let left_out = match event {
+                Event::FlushFailed(..) => Some(0),
+                _ => lines.admit(Instant::now()),
+            };
+            if let Some(left_out) = left_out {
+                log.left_out(left_out);
+                log.event(event);
+            }
+        });
         let daemon =
             Daemon::start(config, self.config.clone(), |server| server.set_log(events)).map_err(wrong)?;
         // From here on what was started must be stopped in any case.
         let extras = (|| {
-            let refused = Arc::new(move |why: &str| log.warn("control-refused", why));
-            let control = control_path.map(|path| Control::start(&path, &daemon, refused)).transpose()?;
+            let heard = Arc::new(move |heard: &Heard<'_>| log.control(heard));
+            let control = control_path.map(|path| Control::start(&path, &daemon, heard)).transpose()?;
             let metrics = metrics_address.map(|at| MetricsServer::start(&at, insecure_plaintext, &daemon));
             Ok((control, metrics.transpose()?))
         })();
@@ -71,13 +97,18 @@ impl Serve {
         drop(metrics);
         let problems = daemon.stop(stop.limit).err().unwrap_or_default();
         drop(control);
+        log.left_out(flood.take_left_out());
+        for problem in &problems {
+            log.only_traced("stop-problem", problem);
+        }
         log.tell("stopped", &[("problems", json!(problems))], "stopped");
         drop(pid_file);
         if problems.is_empty() {
             return Ok(());
         }
-        // What is stuck may hold its thread for ever.
-        exit_now(&CliError::failed(problems.join("\nplatter: ")))
+        // A log by `tracing` has them already, in its format. What is stuck may hold its thread for ever.
+        let said = if self.log.is_some() { String::new() } else { problems.join("\nplatter: ") };
+        exit_now(&CliError::failed(said))
     }
 
     /// The configuration that the command line stands for.
@@ -98,6 +129,7 @@ impl Serve {
         }
         let mut config = Config::default();
         config.server.clients_max = self.max_clients as usize;
+        config.server.memory_max = self.max_memory.bytes as usize;
         config.server.stop_timeout = self.stop_timeout.value;
         config.server.insecure_plaintext = self.insecure_plaintext;
         for (spec, name) in self.specs.iter().zip(&names) {

@@ -16,7 +16,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Shows the devices, exports and clients of a server that was started with --control SOCKET, and whether its I/O makes \
-progress. The exit status is 1 if it has stalled: an I/O is older than stall_after of the configuration.
+progress, and what is wrong: failed flushes, errors of write-back, disks that shrank or are gone, clients that were refused. The exit \
+status is 1 if it has stalled: an I/O is older than stall_after of the configuration. It is 0 if it is degraded: look at health.
 
 Example:
   platter status /run/platter/control.sock
@@ -72,6 +73,11 @@ fn text(status: &Value, context: &Context) -> String {
         word(&status["health"]["status"]),
     );
     let mut text = context.terminal.fact("server", &head);
+    for problem in status["health"]["problems"].as_array().into_iter().flatten() {
+        text += &context
+            .terminal
+            .fact("problem", &format!("{} ({})", word(&problem["text"]), word(&problem["kind"])));
+    }
     let rows = |key: &str| status[key].as_array().cloned().unwrap_or_default();
 
     let columns = [

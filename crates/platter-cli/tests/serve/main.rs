@@ -1,5 +1,6 @@
 //! `platter serve` from outside.
 
+mod crowded;
 mod killed;
 mod page;
 mod restarted;

@@ -83,10 +83,18 @@ impl Call {
             CallError::Connection(format!("the server at {path} has not answered {method}: {why}"))
         };
         let sent = self.stream.get_mut().write_all(format!("{request}\n").as_bytes());
-        sent.map_err(|error| lost(error.to_string()))?;
+        // A server that refuses a connection says why before it closes it.
+        let is_closed = sent.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe);
+        if !is_closed {
+            sent.as_ref().map_err(|error| lost(error.to_string()))?;
+        }
         let mut line = Vec::new();
         let read = (&mut self.stream).take(MAX_RESULT_BYTES).read_until(b'\n', &mut line);
-        read.map_err(|error| lost(error.to_string()))?;
+        if line.is_empty() {
+            sent.and(read.map(drop)).map_err(|error| lost(error.to_string()))?;
+        } else {
+            read.map_err(|error| lost(error.to_string()))?;
+        }
         if !line.ends_with(b"\n") {
             return Err(lost("the connection has ended".to_owned()));
         }

@@ -27,6 +27,8 @@ impl Key {
 const MOST_COUNT: i64 = 1_000_000_000;
 const MOST_BYTES: u64 = 1 << 50;
 const HOUR_S: u64 = 3600;
+/// A request of the largest size that any export takes.
+const LEAST_MEMORY: u64 = 32 << 20;
 
 /// The tables at the top of the file.
 pub const TOP: &[Key] = &[
@@ -47,6 +49,12 @@ pub const SERVER: &[Key] = &[
     ),
     Key::new("insecure_plaintext", Kind::Switch, "false", "addresses other than loopback without TLS"),
     Key::new("clients_max", Kind::Count(1, 1_000_000), "1024", "most clients at a time"),
+    Key::new(
+        "memory_max",
+        Kind::Size(LEAST_MEMORY, MOST_BYTES),
+        "1G",
+        "most memory for the data of all clients; beyond it each has one request at a time",
+    ),
     Key::new("stop_timeout", Kind::Time(HOUR_S), "30s", "time that clients and flushes have at the end"),
     Key::new("stall_after", Kind::Time(HOUR_S), "30s", "age of an I/O at which the server counts as stalled"),
 ];

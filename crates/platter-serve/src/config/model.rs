@@ -48,6 +48,8 @@ pub struct ServerConfig {
     pub insecure_plaintext: bool,
     /// Most clients at a time.
     pub clients_max: usize,
+    /// Most bytes of memory for the data of all clients.
+    pub memory_max: usize,
     /// How long clients and flushes have at the end.
     pub stop_timeout: Duration,
     /// The age of an I/O at which the server counts as stalled.
@@ -62,6 +64,7 @@ impl Default for ServerConfig {
             state: None,
             insecure_plaintext: false,
             clients_max: crate::server::MAX_CLIENTS,
+            memory_max: crate::server::MAX_MEMORY,
             stop_timeout: Duration::from_secs(30),
             stall_after: Duration::from_secs(30),
         }
@@ -192,6 +195,7 @@ fn server(section: &Section<'_, '_>, found: &mut Found<'_>) -> ServerConfig {
         state,
         insecure_plaintext: section.switch("insecure_plaintext", found),
         clients_max: usize::try_from(section.count("clients_max", found)).unwrap_or(usize::MAX),
+        memory_max: usize::try_from(section.size("memory_max", found)).unwrap_or(usize::MAX),
         stop_timeout: section.time("stop_timeout", found),
         stall_after: section.time("stall_after", found),
     }

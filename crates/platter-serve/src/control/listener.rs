@@ -1,6 +1,6 @@
 //! The socket, its connections, and who may use them.
 
-use super::rpc::answer;
+use super::rpc::{Heard, answer_to};
 use crate::daemon::Daemon;
 use crate::error::ServeError;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -22,8 +22,8 @@ pub const MAX_LINE_BYTES: usize = 64 << 10;
 /// How long a peer may take to read a result.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Is told why a connection was refused.
-pub type Refused = Arc<dyn Fn(&str) + Send + Sync>;
+/// Is told what the socket hears, for the log.
+pub type Hears = Arc<dyn Fn(&Heard<'_>) + Send + Sync>;
 
 /// The connections that there are, by number.
 type Open = Arc<Mutex<BTreeMap<u64, UnixStream>>>;
@@ -39,11 +39,12 @@ pub struct Control {
 }
 
 impl Control {
-    /// Listens at a path for calls on the daemon; `refused` hears of connections that are refused. A socket that no server listens on any more is replaced.
+    /// Listens at a path for calls on the daemon; `hears` is told of connections that are refused, and of
+    /// calls that may change something. A socket that no server listens on any more is replaced.
     ///
     /// # Errors
     /// Another server listens there; there is a file that is no socket; the directory is missing or may not be written.
-    pub fn start(path: &Path, daemon: &Arc<Daemon>, refused: Refused) -> Result<Control, ServeError> {
+    pub fn start(path: &Path, daemon: &Arc<Daemon>, hears: Hears) -> Result<Control, ServeError> {
         let shown = path.display();
         let cannot = |error: io::Error| {
             ServeError::system(format!(
@@ -55,7 +56,7 @@ impl Control {
         let (stop, stopped) = UnixStream::pair().map_err(cannot)?;
         let open = Open::default();
         let (connections, daemon) = (Arc::clone(&open), Arc::clone(daemon));
-        let run = move || accept_all(&listener, &stopped, &connections, &daemon, &refused);
+        let run = move || accept_all(&listener, &stopped, &connections, &daemon, &hears);
         let thread =
             std::thread::Builder::new().name("platter-control".to_owned()).spawn(run).map_err(cannot)?;
         Ok(Control { path: path.to_owned(), file, open, stop, thread: Some(thread) })
@@ -119,7 +120,7 @@ fn accept_all(
     stopped: &UnixStream,
     open: &Open,
     daemon: &Arc<Daemon>,
-    refused: &Refused,
+    hears: &Hears,
 ) {
     let mut number = 0;
     loop {
@@ -144,16 +145,32 @@ fn accept_all(
             }
         };
         number += 1;
-        if let Err(why) = begin(number, stream, open, daemon) {
-            refused(&why);
+        if let Err(why) = begin(number, &stream, open, daemon, hears) {
+            refuse(stream, &why);
+            hears(&Heard::Refused(&why));
         }
     }
 }
 
+/// Tells a peer why, without waiting for it.
+fn refuse(mut stream: UnixStream, why: &str) {
+    let message = format!("the connection is refused: {why}");
+    let error = serde_json::json!({ "code": -32001, "message": message });
+    let response = serde_json::json!({ "jsonrpc": "2.0", "id": null, "error": error });
+    // A line fits into the socket's buffer, or the peer does not read.
+    let _ = stream.set_nonblocking(true).and_then(|()| send(&mut stream, &response));
+}
+
 /// Serves a connection in a thread of its own.
-fn begin(number: u64, stream: UnixStream, open: &Open, daemon: &Arc<Daemon>) -> Result<(), String> {
+fn begin(
+    number: u64,
+    stream: &UnixStream,
+    open: &Open,
+    daemon: &Arc<Daemon>,
+    hears: &Hears,
+) -> Result<(), String> {
     let told = |error: io::Error| error.to_string();
-    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|error| error.to_string())?;
+    let peer = rustix::net::sockopt::socket_peercred(stream).map_err(|error| error.to_string())?;
     if !may_use(peer.uid.as_raw(), rustix::process::geteuid().as_raw()) {
         return Err(format!(
             "the peer has user {}; only that of the server and root may use it",
@@ -164,14 +181,19 @@ fn begin(number: u64, stream: UnixStream, open: &Open, daemon: &Arc<Daemon>) -> 
     stream.set_write_timeout(Some(WRITE_TIMEOUT)).map_err(told)?;
     let mut list = open.lock().unwrap_or_else(PoisonError::into_inner);
     if list.len() >= MAX_CONNECTIONS {
-        return Err(format!("there are {MAX_CONNECTIONS} already"));
+        return Err(format!("there are {MAX_CONNECTIONS} connections already"));
     }
     list.insert(number, stream.try_clone().map_err(told)?);
     drop(list);
-    let (connections, daemon) = (Arc::clone(open), Arc::downgrade(daemon));
+    let stream = stream.try_clone().map_err(told)?;
+    let (connections, daemon, hears) = (Arc::clone(open), Arc::downgrade(daemon), Arc::clone(hears));
+    let (uid, pid) = (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
     let run = move || {
+        let audit = |method, params: &_, error: Option<&str>| {
+            hears(&Heard::Call { uid, pid, method, params, error });
+        };
         // A peer that is gone is no error.
-        let _ = serve(stream, |line| daemon.upgrade().and_then(|daemon| answer(&daemon, line)));
+        let _ = serve(stream, |line| daemon.upgrade().and_then(|daemon| answer_to(&daemon, line, &audit)));
         connections.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     };
     if let Err(error) = std::thread::Builder::new().name("platter-control".to_owned()).spawn(run) {

@@ -9,6 +9,7 @@ use crate::daemon::{Daemon, DaemonError, report};
 use crate::error::ServeError;
 use crate::layers;
 use crate::served::Served;
+use crate::server::there_are;
 use platter::{registry, spec};
 use platter_block::params::{Param, Unit};
 use platter_block::text::excerpt;
@@ -65,7 +66,7 @@ pub const METHODS: &[Method] = &[
     Method {
         name: "server.health",
         params: &[],
-        summary: "whether I/O makes progress, by the age of the oldest",
+        summary: "whether I/O makes progress, and what is wrong",
         run: |daemon, _| Ok(daemon.health()),
     },
     Method {
@@ -150,6 +151,12 @@ pub const METHODS: &[Method] = &[
         params: &[DEVICE],
         summary: "end the trace of a device",
         run: attend::trace_stop,
+    },
+    Method {
+        name: "device.acknowledge",
+        params: &[DEVICE],
+        summary: "accept that answered writes may be lost by what has failed until now",
+        run: device_acknowledge,
     },
     Method {
         name: "device.elevator",
@@ -272,8 +279,7 @@ fn served(daemon: &Daemon, params: &Params) -> Result<Arc<Served>, RpcError> {
     let (name, list) = (params.text("device"), daemon.devices().list());
     list.iter().find(|served| served.name() == name).cloned().ok_or_else(|| {
         let names: Vec<&str> = list.iter().map(|served| served.name()).collect();
-        ServeError::usage(format!("there is no device called {name:?}; there are {}", names.join(", ")))
-            .into()
+        ServeError::usage(format!("there is no device called {name:?}; {}", there_are(&names))).into()
     })
 }
 
@@ -344,6 +350,11 @@ fn device_flush(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
     Ok(done())
 }
 
+fn device_acknowledge(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
+    served(daemon, params)?.acknowledge();
+    Ok(done())
+}
+
 fn device_elevator(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
     let (served, name) = (served(daemon, params)?, params.text("elevator"));
     if !registry::elevator_names().contains(&name) {
@@ -367,7 +378,7 @@ fn device_ordered(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
 
 fn device_params(daemon: &Daemon, params: &Params) -> Result<Value, RpcError> {
     let list = served(daemon, params)?.device().elevator_params();
-    let one = |(param, value): &(platter_block::params::Param, i64)| json!({ "name": param.name, "value": value, "unit": param.unit.to_string(), "help": param.help });
+    let one = |(param, value): &(platter_block::params::Param, i64)| json!({ "name": param.name, "value": layers::shown(param, *value), "unit": param.unit.to_string(), "help": param.help });
     Ok(list.iter().map(one).collect())
 }
 

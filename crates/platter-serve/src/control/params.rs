@@ -26,6 +26,11 @@ pub(super) struct Params(Map<String, Value>);
 const MOST_SHOWN: usize = 60;
 
 impl Params {
+    /// As they were given.
+    pub(super) fn into_given(self) -> Map<String, Value> {
+        self.0
+    }
+
     /// Checks names and kinds.
     pub(super) fn new(given: Map<String, Value>, known: &'static [ParamDoc]) -> Result<Params, RpcError> {
         for (name, value) in &given {

@@ -9,8 +9,53 @@ use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use serde_json::{Map, Value, json};
 
+/// What the control socket has heard, for the log.
+#[non_exhaustive]
+pub enum Heard<'a> {
+    /// A connection was refused.
+    Refused(&'a str),
+    /// A call that may change something.
+    Call {
+        /// The user of the peer.
+        uid: u32,
+        /// Its process when it connected.
+        pid: i32,
+        /// The method.
+        method: &'static str,
+        /// The parameters, without those that may hold a secret.
+        params: &'a Map<String, Value>,
+        /// Why it was refused.
+        error: Option<&'a str>,
+    },
+}
+
+/// Methods that change nothing.
+const READS: &[&str] = &[
+    "server.info",
+    "server.methods",
+    "server.status",
+    "server.health",
+    "device.list",
+    "device.stats",
+    "device.params",
+    "device.layers",
+    "export.list",
+    "client.list",
+];
+
+/// A parameter that the log does not show: a spec may hold the secret of a disk.
+const UNSHOWN: &str = "spec";
+
 /// Answers one line. `None`: it was a notification, which has no answer.
 pub fn answer(daemon: &Daemon, line: &[u8]) -> Option<Value> {
+    answer_to(daemon, line, &|_, _, _| {})
+}
+
+/// What is told of a call that may change something: its method, its parameters, and why it was refused.
+pub(super) type Audit<'a> = dyn Fn(&'static str, &Map<String, Value>, Option<&str>) + 'a;
+
+/// Answers one line of a peer.
+pub(super) fn answer_to(daemon: &Daemon, line: &[u8], audit: &Audit<'_>) -> Option<Value> {
     let wrong = |id: Value, error: RpcError| json!({ "jsonrpc": "2.0", "id": id, "error": { "code": error.code, "message": error.message } });
     let request: Value = match serde_json::from_slice(line) {
         Ok(request) => request,
@@ -23,7 +68,7 @@ pub fn answer(daemon: &Daemon, line: &[u8]) -> Option<Value> {
         Ok(parts) => parts,
         Err((id, message)) => return Some(wrong(id, RpcError { code: -32600, message })),
     };
-    let result = call(daemon, &method, params);
+    let result = call(daemon, &method, params, audit);
     let id = id?;
     Some(match result {
         Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
@@ -56,7 +101,12 @@ fn parts(request: Value) -> Result<Parts, (Value, String)> {
     }
 }
 
-fn call(daemon: &Daemon, name: &str, params: Map<String, Value>) -> Result<Value, RpcError> {
+fn call(
+    daemon: &Daemon,
+    name: &str,
+    params: Map<String, Value>,
+    audit: &Audit<'_>,
+) -> Result<Value, RpcError> {
     let Some(method) = METHODS.iter().find(|method| method.name == name) else {
         let advice = match closest(name, METHODS.iter().map(|method| method.name)) {
             Some(near) => format!("did you mean {near}?"),
@@ -66,5 +116,24 @@ fn call(daemon: &Daemon, name: &str, params: Map<String, Value>) -> Result<Value
         let message = format!("there is no method {shown}; {advice}");
         return Err(RpcError { code: -32601, message });
     };
-    (method.run)(daemon, &Params::new(params, method.params)?)
+    let params = Params::new(params, method.params)?;
+    let result = (method.run)(daemon, &params);
+    if !READS.contains(&method.name) {
+        let mut shown = params.into_given();
+        shown.remove(UNSHOWN);
+        audit(method.name, &shown, result.as_ref().err().map(|error| error.message.as_str()));
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_nothing_is_a_method() {
+        for name in READS {
+            assert!(METHODS.iter().any(|method| method.name == *name), "{name}");
+        }
+    }
 }

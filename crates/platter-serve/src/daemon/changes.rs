@@ -6,7 +6,7 @@ use crate::error::ServeError;
 use crate::export::Options;
 use crate::restart::Past;
 use crate::served::Served;
-use crate::server::Flush;
+use crate::server::{Flush, there_are};
 use platter::registry::{self, Access};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,8 +60,8 @@ impl Daemon {
         let Some(served) = list.iter().find(|served| served.name() == name) else {
             let names: Vec<&str> = list.iter().map(|served| served.name()).collect();
             return Err(ServeError::usage(format!(
-                "there is no device called {name:?}; there are {}",
-                names.join(", ")
+                "there is no device called {name:?}; {}",
+                there_are(&names)
             )));
         };
         let clients = self.clients_of(name);

@@ -71,6 +71,7 @@ impl Daemon {
             ("state", old.state != new.state),
             ("insecure_plaintext", old.insecure_plaintext != new.insecure_plaintext),
             ("clients_max", old.clients_max != new.clients_max),
+            ("memory_max", old.memory_max != new.memory_max),
         ];
         for (key, _) in fixed.into_iter().filter(|(_, differs)| *differs) {
             applied

@@ -13,7 +13,7 @@ use platter_block::statistics::Statistics;
 use platter_disk::trace_output::Format;
 use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Of how many requests in a thousand the latency is reported, with its key.
 const PERCENTILES: [(u64, &str); 4] = [(500, "p50_ns"), (900, "p90_ns"), (990, "p99_ns"), (999, "p999_ns")];
@@ -38,6 +38,8 @@ impl Daemon {
             "uptime_seconds": self.started.elapsed().as_secs(),
             "clients": self.clients.list().len(),
             "clients_max": self.clients.most(),
+            "memory_bytes": self.clients.memory().used_bytes(),
+            "memory_max_bytes": self.clients.memory().most_bytes(),
         })
     }
 
@@ -135,37 +137,6 @@ impl Daemon {
             "latency": Op::ALL.into_iter().filter_map(|op| latency(&statistics, op)).collect::<Vec<_>>(),
             "cache": cache,
         })
-    }
-
-    /// Whether the server makes progress: `status` is `ok`, `degraded` (a device has requests that timed out) or `stalled`
-    /// (an I/O is older than the configuration allows).
-    pub fn health(&self) -> Value {
-        let (now, limit) = (Instant::now(), lock(&self.times).stall);
-        let clients = self.clients.list();
-        let mut worst = "ok";
-        let mut devices = Vec::new();
-        for served in self.devices.list() {
-            let own = clients.iter().filter(|client| client.device == served.name());
-            let oldest = own.filter_map(|client| client.oldest(now)).max();
-            let gauges = served.device().statistics().gauges;
-            let status = match oldest {
-                Some(age) if age > limit => "stalled",
-                _ if gauges.quarantined + gauges.in_doubt > 0 => "degraded",
-                _ => "ok",
-            };
-            if status == "stalled" || worst == "ok" {
-                worst = status;
-            }
-            devices.push(json!({
-                "name": served.name(),
-                "status": status,
-                "oldest_io_seconds": oldest.map(|age: Duration| age.as_secs_f64()),
-                "in_flight": gauges.in_flight,
-                "quarantined": gauges.quarantined,
-                "in_doubt": gauges.in_doubt,
-            }));
-        }
-        json!({ "status": worst, "stall_after_seconds": limit.as_secs_f64(), "devices": devices })
     }
 }
 

@@ -4,6 +4,7 @@ use super::post::WorkerWake;
 use crate::age::Mark;
 use crate::clients::{self, Client, Connected};
 use crate::qos::{Admit, Share};
+use crate::restart::FirstFlush;
 use crate::served::Served;
 use platter_block::time::{Span, Time};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,6 +41,7 @@ pub(super) struct Seat {
     served: Arc<Served>,
     has_ended: AtomicBool,
     client: Connected,
+    first_flush: Arc<FirstFlush>,
     share: Share,
     bells: Arc<Bells>,
     /// A thread has a request that waits to be admitted.
@@ -57,10 +59,15 @@ pub(super) enum Turn {
 }
 
 impl Seat {
-    pub(super) fn new(handle: u64, client: Connected, served: &Arc<Served>, bells: Arc<Bells>) -> Seat {
+    pub(super) fn new(
+        handle: u64,
+        client: Connected,
+        (served, first_flush): (&Arc<Served>, Arc<FirstFlush>),
+        bells: Arc<Bells>,
+    ) -> Seat {
         let share = served.qos().join(client.id, Arc::clone(&bells) as Arc<dyn platter_block::lane::Bell>);
         let (has_ended, asks) = (AtomicBool::new(false), AtomicBool::new(false));
-        Seat { handle, served: Arc::clone(served), has_ended, client, share, bells, asks }
+        Seat { handle, served: Arc::clone(served), has_ended, client, first_flush, share, bells, asks }
     }
 
     pub(super) fn served(&self) -> &Arc<Served> {
@@ -75,6 +82,11 @@ impl Seat {
     #[inline]
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// What the users of the file are to be told of lost writes.
+    pub(super) fn first_flush(&self) -> &FirstFlush {
+        &self.first_flush
     }
 
     pub(super) fn client(&self) -> &Client {

@@ -2,8 +2,10 @@
 
 use super::seat::{Bells, Seat};
 use super::wire::KIND;
+use crate::buffers::Budget;
 use crate::clients::{Client, Clients};
 use crate::events::{Event, Log};
+use crate::restart::FirstFlush;
 use crate::served::{Devices, Served};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -12,6 +14,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// requests of files that are still open fail, and each thread closes its channel.
 pub(super) struct Seats {
     list: Mutex<Vec<Occupied>>,
+    /// For each device that had open files. All programs that use it through this mount are one client, also if at times no
+    /// file is open: the kernel does not tell them apart.
+    first_flushes: Mutex<Vec<(Weak<Served>, Arc<FirstFlush>)>>,
     next: AtomicU64,
     /// How many have ended.
     ended: AtomicU64,
@@ -38,6 +43,7 @@ impl Seats {
         let (next, ended) = (AtomicU64::new(1), AtomicU64::new(0));
         Arc::new(Seats {
             list: Mutex::default(),
+            first_flushes: Mutex::default(),
             next,
             ended,
             bells: Arc::default(),
@@ -50,6 +56,24 @@ impl Seats {
 
     fn list(&self) -> MutexGuard<'_, Vec<Occupied>> {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the memory for data is a part of.
+    pub(super) fn memory(&self) -> &Arc<Budget> {
+        self.clients.memory()
+    }
+
+    fn first_flush(&self, served: &Arc<Served>) -> Arc<FirstFlush> {
+        let mut all = self.first_flushes.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those of devices that were removed.
+        all.retain(|(known, _)| known.strong_count() > 0);
+        let known = all.iter().find(|(known, _)| known.as_ptr() == Arc::as_ptr(served));
+        if let Some((_, found)) = known {
+            return Arc::clone(found);
+        }
+        let new = Arc::new(served.newcomer());
+        all.push((Arc::downgrade(served), Arc::clone(&new)));
+        new
     }
 
     /// Counts an open file of a device. Returns the number of its seat. `None`: there are as many clients as the server
@@ -75,7 +99,8 @@ impl Seats {
                 return None;
             }
         };
-        let seat = Arc::new(Seat::new(handle, client, served, Arc::clone(&self.bells)));
+        let seat =
+            Arc::new(Seat::new(handle, client, (served, self.first_flush(served)), Arc::clone(&self.bells)));
         list.push(Occupied { seat: Arc::clone(&seat), files: 1 });
         drop(list);
         (self.log)(&Event::Connected(seat.client()));

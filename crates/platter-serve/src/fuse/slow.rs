@@ -67,6 +67,7 @@ fn run(jobs: &Receiver<Job>) {
                 device.write_at_with(data, *pos, IoOptions::flags(*flags)).map(|()| {
                     counts.writes.fetch_add(1, Ordering::Relaxed);
                     counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    seat.first_flush().wrote();
                     size[..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
                     &size[..]
                 })

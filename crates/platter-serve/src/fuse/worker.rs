@@ -103,7 +103,7 @@ impl Worker {
             ended: 0,
             head: [0; IN_HEADER + WRITE_ARGS],
             landing: None,
-            buffers: Buffers::new(shared.options.client_memory_bytes),
+            buffers: Buffers::first(shared.options.client_memory_bytes, shared.seats.memory()),
             slots: vec![Slot { unique: 0, place: 0, len: 0, capacity: 0, mark: Mark::default() }; depth],
             free: (0..depth).rev().collect(),
             slow_in_work: 0,
@@ -401,6 +401,14 @@ impl Worker {
             reply(&self.fuse, header.unique, Ok(&[]));
             return;
         }
+        let owed = self
+            .opened
+            .get(place)
+            .and_then(Option::as_ref)
+            .is_some_and(|open| open.seat.first_flush().fails(open.seat.client(), &self.shared.log));
+        if owed {
+            return self.refuse(header, Errno::IO);
+        }
         let mut bio = self.spare_bio();
         bio.reset(Op::Flush, 0, 0);
         self.submit(header, place, 0, bio, Ok(0));
@@ -512,6 +520,8 @@ impl Worker {
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         open.seat.client().end(mark);
         open.seat.complete(open.channel.now());
+        let told = (open.seat.client(), &self.shared.log);
+        let status = open.seat.first_flush().settle(open.seat.served(), told, op, status);
         match (op, status, &buffer) {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);

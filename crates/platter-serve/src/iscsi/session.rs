@@ -146,7 +146,7 @@ impl<'a> Session<'a> {
             incoming: None,
             drained: false,
             stalled: None,
-            buffers: Buffers::new(options.client_memory_bytes),
+            buffers: Buffers::new(options.client_memory_bytes, ground.client.memory()),
             slots,
             arrived: VecDeque::new(),
             asks: None,

@@ -72,6 +72,14 @@ pub const FAMILIES: &[Family] = &[
         let most = out.daemon.clients().most();
         out.value(&[], most);
     }),
+    family("platter_clients_refused_total", "counter", "Clients that were refused.", |out| {
+        let refused = out.daemon.clients().refused();
+        for (why, count) in
+            [("clients_max", refused.full), ("descriptors", refused.descriptors), ("memory", refused.memory)]
+        {
+            out.value(&[("why", why)], count);
+        }
+    }),
     family("platter_device_size_bytes", "gauge", "Size of the device.", |out| {
         out.each_device(|device| device.size_bytes);
     }),
@@ -104,6 +112,14 @@ pub const FAMILIES: &[Family] = &[
         out.each_device(|device| device.counters.timeouts);
     }),
     family("platter_device_errors_total", "counter", "I/Os that failed.", |out| out.errors()),
+    family(
+        "platter_device_flush_failures_total",
+        "counter",
+        "Flushes that failed while it was served.",
+        |out| {
+            out.each_device(|device| device.flush_failures);
+        },
+    ),
     family("platter_device_in_flight_requests", "gauge", "Requests with the disks.", |out| {
         out.each_device(|device| device.statistics.gauges.in_flight);
     }),
@@ -227,6 +243,7 @@ struct Seen {
     layers: Vec<LayerStatus>,
     clients: Vec<u64>,
     oldest_seconds: f64,
+    flush_failures: u64,
 }
 
 struct Out<'a> {
@@ -249,6 +266,7 @@ pub fn render(daemon: &Daemon) -> String {
             statistics: device.statistics(),
             cache: device.cache_counters(),
             layers: device.layers(),
+            flush_failures: served.losses().count(),
             clients: own().map(|client| client.id).collect(),
             oldest_seconds: own()
                 .filter_map(|client| client.oldest(now))

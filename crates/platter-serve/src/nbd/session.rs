@@ -152,7 +152,7 @@ impl<'a> Session<'a> {
             ahead: usize::MAX,
             drained: false,
             stalled: false,
-            buffers: Buffers::new(options.client_memory_bytes),
+            buffers: Buffers::new(options.client_memory_bytes, client.memory()),
             slots: Slots::new(options.depth),
             outbox: Outbox::default(),
             spare: Vec::new(),

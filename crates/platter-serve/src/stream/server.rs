@@ -4,9 +4,12 @@ use super::Protocol;
 use super::address::Listener;
 use super::shared::Shared;
 use super::socket::Socket;
+use crate::clients::Lack;
+use crate::descriptors::is_of_reserve;
 use crate::error::ServeError;
 use crate::events::Event;
 use crate::export::{Export, Start};
+use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -51,12 +54,24 @@ fn accept_all(shared: &Arc<Shared>) {
     while !shared.is_stopping() {
         match shared.listener.accept() {
             Ok((fd, peer)) => {
+                if is_of_reserve(&fd) {
+                    let why = "too few descriptors are left (RLIMIT_NOFILE)";
+                    shared.clients.refuse(Lack::Descriptors);
+                    (shared.log)(&Event::Refused { export: shared.protocol.kind, peer: &peer, why });
+                    continue;
+                }
                 impaired = false;
                 begin(shared, Arc::new(Socket::new(fd)), peer);
             }
             Err(_) if shared.is_stopping() => return,
             Err(error) => {
                 let why = format!("cannot accept connections: {error}");
+                if matches!(
+                    error.raw_os_error().map(Errno::from_raw_os_error),
+                    Some(Errno::MFILE | Errno::NFILE)
+                ) {
+                    shared.clients.refuse(Lack::Descriptors);
+                }
                 if !std::mem::replace(&mut impaired, true) {
                     (shared.log)(&Event::Impaired { export: shared.protocol.kind, why: &why });
                 }
@@ -75,6 +90,7 @@ fn begin(shared: &Arc<Shared>, socket: Arc<Socket>, peer: String) {
     let started = thread::Builder::new().name(format!("{export}-client")).spawn(move || run(&place));
     if let Err(error) = started {
         let why = format!("no thread can be started: {error}");
+        shared.clients.refuse(Lack::Memory);
         (shared.log)(&Event::Refused { export, peer: &peer, why: &why });
     }
 }

@@ -3,7 +3,7 @@
 use super::Protocol;
 use super::address::Listener;
 use super::socket::Socket;
-use crate::clients::{Clients, Connected, NotTaken};
+use crate::clients::{Clients, Connected, Lack, NotTaken};
 use crate::events::{Event, Log};
 use crate::export::{Options, Start};
 use crate::served::{Devices, Served};
@@ -115,6 +115,7 @@ impl Shared {
             return None;
         }
         if connections.list.len() >= most {
+            self.clients.refuse(Lack::Places);
             let reported = std::mem::replace(&mut connections.reported, true);
             drop(connections);
             if !reported {

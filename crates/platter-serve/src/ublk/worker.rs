@@ -95,9 +95,9 @@ impl<P: Port> Worker<P> {
             channel,
             share,
             waiting: client.waiting(),
+            buffers: Buffers::new(shared.memory_bytes, client.memory()),
             client,
             wake,
-            buffers: Buffers::new(shared.memory_bytes),
             slots: vec![Slot::default(); usize::from(depth)],
             arrived: Vec::new(),
             queue: VecDeque::new(),
@@ -239,8 +239,7 @@ impl<P: Port> Worker<P> {
                 bio.add_flags(durable);
                 self.submit(tag, bio, set)
             }
-            op::FLUSH if self.shared.first_flush.fails() => {
-                (self.shared.log)(&Event::Owed(&self.client));
+            op::FLUSH if self.shared.first_flush.fails(&self.client, &self.shared.log) => {
                 self.refuse(tag, Errno::IO)
             }
             op::FLUSH => self.range(tag, Op::Flush, 0, 0, Flags::NONE),
@@ -319,7 +318,9 @@ impl<P: Port> Worker<P> {
     fn finish(&mut self, mut bio: Bio) {
         let tag = bio.token() as u16;
         let slot = self.slots[usize::from(tag)];
-        let (op, status, moved, pos) = (bio.op(), bio.status(), bio.done() + bio.len(), bio.pos());
+        let (op, moved, pos) = (bio.op(), bio.done() + bio.len(), bio.pos());
+        let told = (&*self.client, &self.shared.log);
+        let status = self.shared.first_flush.settle(&self.shared.served, told, op, bio.status());
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);
         let counts = &self.client.counts;

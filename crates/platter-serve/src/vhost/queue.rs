@@ -131,7 +131,7 @@ impl Worker {
             recovered: queue.recovered.into_iter(),
             kick: queue.kick,
             channel,
-            buffers: buffers_for(common.served.device(), common.memory_bytes),
+            buffers: buffers_for(common.served.device(), common.memory_bytes, common.client.memory()),
             keep: KEEP,
             parser: Parser::default(),
             slots: (0..depth).map(slot).collect(),
@@ -316,8 +316,7 @@ impl Worker {
             Work::Read(range) => self.transfer(slot, Op::Read, range),
             Work::Write(range) => self.transfer(slot, Op::Write, range),
             Work::Flush if self.common.served.is_read_only() => self.answer(slot, Status::Done, 0),
-            Work::Flush if self.common.first_flush.fails() => {
-                (self.common.log)(&Event::Owed(&self.common.client));
+            Work::Flush if self.common.first_flush.fails(&self.common.client, &self.common.log) => {
                 if let Some(journal) = &self.journal {
                     journal.region().settle();
                 }
@@ -415,7 +414,10 @@ impl Worker {
     fn finish(&mut self, mut bio: Bio) {
         let slot = bio.token() as u16;
         let moved = if bio.op() == Op::Write { bio.done() + bio.len() } else { 0 };
+        let op = bio.op();
         let status = self.take_back(slot, &mut bio);
+        let told = (&**self.common.client, &self.common.log);
+        let status = self.common.first_flush.settle(&self.common.served, told, op, status);
         self.spare.push(bio);
         let entry = &self.slots[usize::from(slot)];
         if let Err(fault) = status {

@@ -10,7 +10,6 @@ use super::vring::{Failure, Ground, Vring};
 use super::wire::{self, Body, Numbered, protocol, request};
 use crate::clients::Connected;
 use crate::events::Log;
-use crate::restart::FirstFlush;
 use crate::served::Served;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::lane::Bell;
@@ -182,7 +181,7 @@ impl Session {
             let first_flush = match inflight {
                 // It is known what this guest was told.
                 Some(region) if region.is_survivor() => start.served.survivor(),
-                Some(_) => FirstFlush::default(),
+                Some(_) => start.served.acquainted(),
                 None => start.served.newcomer(),
             };
             Arc::new(Common {

@@ -1,7 +1,6 @@
 //! A device as a file, by the calls of the system.
 
 use crate::ways::{Client, Way};
-use platter_disk::device::Device;
 use platter_serve::export::Options;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
@@ -20,10 +19,10 @@ pub(crate) struct FuseWay {
 }
 
 impl FuseWay {
-    pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
+    pub(crate) fn start(served: Served) -> Option<Box<dyn Way>> {
         let directory = tempfile::tempdir().unwrap();
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
+        server.devices().add(served).unwrap();
         if let Err(error) = server.start("fuse", directory.path().to_str().unwrap(), &Options::default()) {
             assert!(!error.is_usage(), "{error}");
             eprintln!("skipped: {error}");

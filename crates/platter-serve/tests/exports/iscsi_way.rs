@@ -2,7 +2,6 @@
 
 use crate::initiator::{Answer, Initiator, Terms, attach, try_attach};
 use crate::ways::{Client, Way};
-use platter_disk::device::Device;
 use platter_scsi::cdb::{self, Cdb, Command};
 use platter_scsi::page;
 use platter_serve::export::Options;
@@ -21,9 +20,9 @@ pub(crate) struct IscsiWay {
 }
 
 impl IscsiWay {
-    pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
+    pub(crate) fn start(served: Served) -> Option<Box<dyn Way>> {
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
+        server.devices().add(served).unwrap();
         let address = server.start("iscsi", "127.0.0.1:0", &Options::default()).unwrap();
         Some(Box::new(IscsiWay { server: Some(server), address, clients: AtomicU8::new(0) }))
     }

@@ -3,7 +3,7 @@
 
 use crate::judge::{Judge, Life};
 use crate::stacks::open;
-use crate::ways::{Kind, Way};
+use crate::ways::{Kind, Way, served};
 use platter_disk::device::Device;
 use platter_sim::oracle::Outcome;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn step(life: &mut Life<'_>, ended: &AtomicBool) {
 pub(crate) fn live((_, start): Kind, spec: &str, seed: u64) -> Option<String> {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let device = open(spec, folder.path());
-    let way = start(device.clone())?;
+    let way = start(served(device.clone()))?;
     let judge = Judge::new(Outcome::Failed, spec.contains("cache"));
     let events = || {
         if spec == "DISK" {

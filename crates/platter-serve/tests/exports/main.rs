@@ -17,6 +17,7 @@ mod initiator;
 mod iscsi_way;
 mod judge;
 mod lives;
+mod losses;
 mod nbd_way;
 mod power;
 mod stacks;

@@ -23,10 +23,10 @@ pub(crate) struct NbdWay {
 }
 
 impl NbdWay {
-    pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
+    pub(crate) fn start(served: Served) -> Option<Box<dyn Way>> {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
+        server.devices().add(served).unwrap();
         let address = format!("unix:{}", folder.path().join("s").display());
         server.start("nbd", &address, &Options::default()).unwrap();
         Some(Box::new(NbdWay { server: Some(server), folder }))

@@ -2,7 +2,7 @@
 //! never written.
 
 use crate::judge::{Judge, Life};
-use crate::ways::Kind;
+use crate::ways::{Kind, served};
 use platter_block::backend::Backend;
 use platter_block::time::Span;
 use platter_cache::by_name;
@@ -58,7 +58,7 @@ pub(crate) fn live((_, start): Kind, name: &str, seed: u64) -> Option<String> {
     });
     let judge = Judge::new(Outcome::CutOff, name.starts_with("cache"));
     for cut in 0..=CUTS {
-        let way = start(stack(name, &disks))?;
+        let way = start(served(stack(name, &disks)))?;
         let found = Life::new(way.connect(), &judge, 0, SECTORS).look();
         if let Some(wrong) = judge.wrong() {
             return Some(format!("after cut {cut}: {wrong}"));

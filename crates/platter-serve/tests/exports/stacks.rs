@@ -1,5 +1,6 @@
 //! The devices that are served.
 
+use crate::ways::served;
 use platter::registry::{self, Access};
 use platter_disk::device::Device;
 use std::fs::File;
@@ -42,7 +43,7 @@ pub(crate) fn on_all(test: impl Fn(&str, &dyn crate::ways::Way, &Device)) {
         for spec in SPECS {
             let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
             let device = open(spec, folder.path());
-            let Some(way) = start(device.clone()) else { continue };
+            let Some(way) = start(served(device.clone())) else { continue };
             test(&format!("{kind} {spec}"), &*way, &device);
         }
     }

@@ -1,7 +1,6 @@
 //! A block device of the kernel, without the kernel's cache. Its clients have it open side by side.
 
 use crate::ways::{Client, Way};
-use platter_disk::device::Device;
 use platter_serve::export::Options;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
@@ -22,9 +21,9 @@ pub(crate) struct UblkWay {
 }
 
 impl UblkWay {
-    pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
+    pub(crate) fn start(served: Served) -> Option<Box<dyn Way>> {
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
+        server.devices().add(served).unwrap();
         match server.start("ublk", "auto,queues=2", &Options::default()) {
             Ok(path) => Some(Box::new(UblkWay { server: Some(server), path: path.into() })),
             Err(error) => {

@@ -2,7 +2,6 @@
 
 use crate::guest::{DATA, DISCARD, FLUSH, Guest, IN, OUT, SLOTS, WRITE_ZEROES};
 use crate::ways::{Client, Way};
-use platter_disk::device::Device;
 use platter_serve::export::Options;
 use platter_serve::served::Served;
 use platter_serve::server::Server;
@@ -48,10 +47,10 @@ pub(crate) struct VhostWay {
 }
 
 impl VhostWay {
-    pub(crate) fn start(device: Device) -> Option<Box<dyn Way>> {
+    pub(crate) fn start(served: Served) -> Option<Box<dyn Way>> {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Server::default();
-        server.devices().add(Served::new("disk", device).unwrap()).unwrap();
+        server.devices().add(served).unwrap();
         let socket = folder.path().join("s");
         server.start("vhost-user-blk", socket.to_str().unwrap(), &Options::default()).unwrap();
         let mut guest = Guest::new(QUEUES, u64::MAX);

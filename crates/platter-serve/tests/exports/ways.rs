@@ -12,6 +12,7 @@ use crate::ublk_way::UblkWay;
 #[cfg(feature = "vhost")]
 use crate::vhost_way::VhostWay;
 use platter_disk::device::Device;
+use platter_serve::served::Served;
 use std::io;
 
 /// One client of an export. Positions and lengths are in bytes, multiples of 512.
@@ -53,8 +54,13 @@ pub(crate) trait Way {
     }
 }
 
+/// A device as the exports serve it here.
+pub(crate) fn served(device: Device) -> Served {
+    Served::new("disk", device).unwrap()
+}
+
 /// A kind of export: its name, and how a device is served by it. `None`, after a line that says why: not on this machine.
-pub(crate) type Kind = (&'static str, fn(Device) -> Option<Box<dyn Way>>);
+pub(crate) type Kind = (&'static str, fn(Served) -> Option<Box<dyn Way>>);
 
 pub(crate) const NBD: Kind = ("nbd", NbdWay::start);
 pub(crate) const FUSE: Kind = ("fuse", FuseWay::start);

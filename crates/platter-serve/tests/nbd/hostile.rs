@@ -6,6 +6,7 @@ use crate::{Fixture, open, serve, serve_with};
 use platter_disk::device::Device;
 use platter_remote::nbd::wire::{Request, command, option};
 use platter_serve::export::Options;
+use platter_serve::server::Server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -182,4 +183,29 @@ fn a_connection_that_vanishes_with_requests_in_work_leaves_nothing_behind() {
         std::thread::yield_now();
     }
     bystander.is_undisturbed();
+}
+
+/// One that asks for much and reads nothing takes what there is for all; the other goes on, with one request at a time.
+#[test]
+fn memory_of_all_clients_is_bounded_and_no_client_starves() {
+    const ALL: usize = 8 << 20;
+    const ONE: u32 = 1 << 20;
+    let disk = vec![("disk", Device::ram(1 << 20).unwrap())];
+    let fixture = crate::serve_from(Server::with_memory(2, ALL), disk, &Options::default());
+    let used = || fixture.server().clients().memory_bytes();
+    let mut greedy = attach(&fixture.unix, "disk", false);
+    for _ in 0..64 {
+        greedy.request(command::READ, 0, 0, ONE);
+    }
+    while used() < ALL {
+        std::thread::yield_now();
+    }
+    let mut other = attach(&fixture.unix, "disk", false);
+    for _ in 0..16 {
+        assert_eq!(other.read(0, ONE).len(), ONE as usize);
+        assert!(used() <= ALL + ONE as usize, "{}", used());
+    }
+    for _ in 0..64 {
+        assert_eq!(greedy.answer(ONE).data.len(), ONE as usize);
+    }
 }

@@ -50,8 +50,12 @@ impl Events {
 
 /// Serves `devices`, under the names given.
 fn serve_with(devices: Vec<(&str, Device)>, clients: usize, options: &Options) -> Fixture {
+    serve_from(Server::new(clients), devices, options)
+}
+
+/// The same by this server.
+fn serve_from(mut server: Server, devices: Vec<(&str, Device)>, options: &Options) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let mut server = Server::new(clients);
     let events = Arc::new(Events::default());
     let heard = Arc::clone(&events);
     server.set_log(Arc::new(move |event| heard.add(event)));

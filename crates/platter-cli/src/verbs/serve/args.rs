@@ -39,7 +39,7 @@ With --config the devices, exports and limits come from a file (docs/configurati
 --control opens a socket for `platter ctl`, `platter status` and `platter top`.
 
 JSON: one object on one line for each event: event (serving, connected, disconnected, refused, failed, impaired, \
-owed, lost, stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
+owed, flush-failed, left-out, control, lost, stopping, stopped, reloaded), export, address, device, client, peer, why, problems, changed, refused.")]
 pub(crate) struct Serve {
     /// The devices to serve
     #[arg(required_unless_present = "config", value_name = "SPEC", value_parser = spec_arg())]
@@ -48,7 +48,7 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["specs", "names", "nbd", "fuse", "fuse_cache", "fuse_allow_other", "ublk", "vhost_user_blk", "iscsi", "iscsi_prefix", "chap_user", "chap_secret", "read_only", "force", "allow_in_use", "max_clients", "depth",
+        conflicts_with_all = ["specs", "names", "nbd", "fuse", "fuse_cache", "fuse_allow_other", "ublk", "vhost_user_blk", "iscsi", "iscsi_prefix", "chap_user", "chap_secret", "read_only", "force", "allow_in_use", "max_clients", "max_memory", "depth",
             "client_memory", "handshake_timeout", "stop_timeout", "insecure_plaintext", "sparse_reads",
             "tls_cert", "tls_key", "tls_client_ca", "tls"]
     )]
@@ -119,6 +119,9 @@ pub(crate) struct Serve {
     /// Most clients at once
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(super) max_clients: u32,
+    /// Most memory for the data of all clients, 32M and more; beyond it each client has one request at a time
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = all_memory)]
+    pub(super) max_memory: Size,
     /// Most requests of one connection that are worked on at once
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) depth: u32,
@@ -158,6 +161,14 @@ pub(super) enum Encrypt {
     Require,
     /// Clients may encrypt
     Allow,
+}
+
+fn all_memory(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse()?;
+    match size.bytes {
+        bytes if (32 << 20..=1 << 50).contains(&bytes) => Ok(size),
+        _ => Err("it must be 32M, the longest request, to 1P".to_owned()),
+    }
 }
 
 fn client_memory(text: &str) -> Result<Size, String> {

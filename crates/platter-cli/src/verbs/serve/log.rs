@@ -2,7 +2,9 @@
 
 use super::args::Format;
 use crate::cli::Context;
+use platter_serve::control::Heard;
 use platter_serve::events::Event;
+use platter_serve::flood::LINES_PER_SECOND;
 use serde_json::{Map, Value, json};
 
 /// Where events go.
@@ -65,6 +67,40 @@ impl Log {
         if self.traced {
             tracing::info!(event = name, "{text}");
         }
+    }
+
+    /// How many lines were left out before the next one.
+    pub(super) fn left_out(self, lines: u64) {
+        if lines > 0 {
+            let text =
+                format!("{lines} lines were left out: there are more than {LINES_PER_SECOND} a second");
+            self.tell("left-out", &[("lines", json!(lines))], &text);
+        }
+    }
+
+    /// What the control socket has heard: who has changed what, and who was refused.
+    pub(super) fn control(self, heard: &Heard<'_>) {
+        match heard {
+            Heard::Refused(why) => self.warn("control-refused", why),
+            Heard::Call { uid, pid, method, params, error } => {
+                let fields = [
+                    ("uid", json!(uid)),
+                    ("pid", json!(pid)),
+                    ("method", json!(method)),
+                    ("params", json!(params)),
+                    ("error", json!(error)),
+                ];
+                let given: String = params.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+                let end = error.map_or_else(|| "done".to_owned(), |error| format!("refused: {error}"));
+                self.tell("control", &fields, &format!("user {uid} (process {pid}): {method}{given}: {end}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// A line for a log by `tracing`; elsewhere it is told in another way.
+    pub(super) fn only_traced(self, name: &str, text: &str) {
+        Log { json: false, lines: false, ..self }.warn(name, text);
     }
 
     /// Something that the server itself cannot do.

@@ -132,8 +132,7 @@ impl Session<'_> {
             Action::WriteZeroes => self.submit_range(index, Op::WriteZeroes, &step),
             Action::Discard => self.submit_range(index, Op::Discard, &step),
             Action::Flush if defect::is_on(Defect::ExportFlushEarly) => self.next_step(index),
-            Action::Flush if self.first_flush.fails() => {
-                (self.log)(&Event::Owed(self.client));
+            Action::Flush if self.first_flush.fails(self.client, self.log) => {
                 let error = StepError::Device { kind: Kind::FlushFailed, pos: step.pos };
                 self.failed(index, &step, error, 0);
             }
@@ -241,7 +240,9 @@ impl Session<'_> {
     }
 
     fn finish(&mut self, mut bio: Bio) {
-        let (index, status) = (bio.token() as u16, bio.status());
+        let index = bio.token() as u16;
+        let told = (self.client, self.log);
+        let status = self.first_flush.settle(&self.served, told, bio.op(), bio.status());
         let has_data = bio.op().has_data();
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);

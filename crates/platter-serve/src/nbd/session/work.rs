@@ -45,9 +45,8 @@ impl Session<'_> {
                 self.submit_step(slot, Job::WriteZeroes { fua }, buffer);
             }
             (Plan::ReadAhead, Some(buffer)) => self.submit_step(slot, Job::ReadAhead, buffer),
-            (Plan::Flush, _) if self.first_flush.fails() => {
-                (self.log)(&Event::Owed(self.client));
-                let why = "an earlier server was killed and may have lost writes";
+            (Plan::Flush, _) if self.first_flush.fails(self.client, self.log) => {
+                let why = "answered writes may be lost: an earlier server was killed, or a flush has failed";
                 self.refuse(slot, request, error::EIO, Body::Text(why));
             }
             (Plan::Flush, _) if defect::is_on(Defect::ExportFlushEarly) => self.succeed(slot, request, None),
@@ -164,7 +163,9 @@ impl Session<'_> {
 
     /// Turns a completed bio into a reply, or into the next step of its request.
     pub(super) fn finish(&mut self, mut bio: Bio) {
-        let (slot, status, moved) = (bio.token() as u16, bio.status(), bio.done() + bio.len());
+        let (slot, moved) = (bio.token() as u16, bio.done() + bio.len());
+        let told = (self.client, self.log);
+        let status = self.first_flush.settle(&self.served, told, bio.op(), bio.status());
         let has_data = bio.op().has_data();
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);

@@ -7,7 +7,7 @@
 //! driver keeps only the buffer, which is freed when the driver has returned it.
 
 use super::{Work, Worker};
-use crate::buffers::Buffers;
+use crate::buffers::{Budget, Buffers};
 use crate::vhost::memory::Lent;
 use crate::vhost::request::{Range, read_data, write_data};
 use platter_block::bio::{Bio, Flags, Op};
@@ -16,14 +16,15 @@ use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::pool::PoolBuf;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How long buffers are kept by a queue that has nothing to do.
 pub(super) const KEEP: Span = Span::from_millis(1000);
 
 /// Buffers for a queue of a device, of at most `limit_bytes` bytes. `None`: the device has no timeout.
-pub(super) fn buffers_for(device: &Device, limit_bytes: usize) -> Option<Buffers> {
-    device.backend().timeout().map(|_| Buffers::new(limit_bytes))
+pub(super) fn buffers_for(device: &Device, limit_bytes: usize, budget: &Arc<Budget>) -> Option<Buffers> {
+    device.backend().timeout().map(|_| Buffers::new(limit_bytes, budget))
 }
 
 /// What a slot has for the data of its request.
