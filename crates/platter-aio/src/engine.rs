@@ -140,13 +140,13 @@ impl Engine {
     /// Takes a new request. There is a slot, because places are reserved and slots are freed before places.
     fn add(&mut self, request: Request) {
         let Some(slot) = self.free.pop() else { unreachable!("more requests than places") };
-        let count = match request.call.op {
+        let count = match request.call.op() {
             CallOp::Read => &STATISTICS.reads,
             CallOp::Write => &STATISTICS.writes,
             CallOp::Sync | CallOp::DataSync => &STATISTICS.syncs,
         };
         count.fetch_add(1, Ordering::Relaxed);
-        let starts = self.order.add(slot, request.call.fd, request.class);
+        let starts = self.order.add(slot, request.call.fd(), request.class);
         self.jobs[slot as usize] =
             Some(Job { request, ended: false, cancel: None, outcome_due: false, retries: 0 });
         if starts {
@@ -163,7 +163,7 @@ impl Engine {
             let Some(job) = &self.jobs[slot as usize] else { continue };
             let call = job.request.call;
             // The descriptor may be closed, or another file's, by now.
-            if FileIdentity::of(call.fd) != Some(job.request.file) {
+            if FileIdentity::of(call.fd()) != Some(job.request.file) {
                 self.end(slot, -i64::from(libc::ECANCELED));
             } else if !self.channel.queue(slot, &call) {
                 self.ready.push_front(slot);
@@ -200,7 +200,7 @@ impl Engine {
     fn end(&mut self, slot: u32, result: i64) {
         let Some(job) = &mut self.jobs[slot as usize] else { return };
         let add = |count: &AtomicU64, n: u64| count.fetch_add(n, Ordering::Relaxed);
-        match (job.request.call.op, result) {
+        match (job.request.call.op(), result) {
             (_, ..0) if result == -i64::from(libc::ECANCELED) => add(&STATISTICS.cancelled, 1),
             (_, ..0) => add(&STATISTICS.failed, 1),
             (CallOp::Read, bytes) => add(&STATISTICS.read_bytes, bytes as u64),
@@ -259,7 +259,7 @@ impl Engine {
         let matches = |job: &Job| {
             let Job { request, ended, .. } = job;
             !ended
-                && request.call.fd == command.fd
+                && request.call.fd() == command.fd
                 && command.block.is_none_or(|block| block == request.block)
         };
         let jobs = self.jobs.iter().enumerate();

@@ -102,9 +102,11 @@ impl Request {
         };
         // Some character devices have positions; pipes and sockets ignore them.
         let pos = if appends { 0 } else { offset.max(0) as u64 };
+        // SAFETY: as above. A request is queued once.
+        let call = unsafe { DescriptorCall::new(fd, op, pos, memory, priority(reqprio)) };
         Ok(Request {
             block,
-            call: DescriptorCall { fd, op, pos, memory, ioprio: priority(reqprio) },
+            call,
             class,
             file: FileIdentity { device: stat.st_dev, inode: stat.st_ino },
             seekable,

@@ -3,6 +3,7 @@
 pub mod aio;
 mod choose;
 pub mod descriptor_opener;
+#[allow(unsafe_code)]
 pub mod descriptors;
 mod file;
 mod file_target;

@@ -27,16 +27,49 @@ pub enum CallOp {
 /// One call on a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct DescriptorCall {
-    /// The descriptor. It is looked up when the call starts.
-    pub fd: RawFd,
+    pub(super) fd: RawFd,
+    pub(super) op: CallOp,
+    pub(super) pos: u64,
+    pub(super) memory: Segment,
+    pub(super) ioprio: IoPrio,
+}
+
+impl DescriptorCall {
+    /// A call on `fd`, which is looked up when the call starts. `pos` is ignored where the descriptor has no position, and by
+    /// writes with `O_APPEND`. `memory` is to be filled or written; it is empty for the syncs.
+    ///
+    /// ```compile_fail,E0133
+    /// use platter_block::bio::{Bio, IoPrio};
+    /// use platter_disk::drivers::descriptors::{CallOp, DescriptorCall};
+    /// let bio = Bio::read(0, vec![0u8; 4096])?;
+    /// let Some(segment) = bio.single_segment() else { return Ok(()) };
+    /// drop(bio); // with the vector
+    /// let call = DescriptorCall::new(0, CallOp::Read, 0, segment, IoPrio::NONE);
+    /// # Ok::<(), platter_block::fault::Fault>(())
+    /// ```
+    ///
+    /// # Safety
+    /// The memory stays valid, for writes if the call reads, and is not used otherwise, from each time that the call or a copy
+    /// of it is [queued](Descriptors::queue) until its completion has been reported.
+    pub const unsafe fn new(
+        fd: RawFd,
+        op: CallOp,
+        pos: u64,
+        memory: Segment,
+        ioprio: IoPrio,
+    ) -> DescriptorCall {
+        DescriptorCall { fd, op, pos, memory, ioprio }
+    }
+
+    /// The descriptor.
+    pub const fn fd(&self) -> RawFd {
+        self.fd
+    }
+
     /// The operation.
-    pub op: CallOp,
-    /// Position in bytes. Ignored where the descriptor has none, and by writes with `O_APPEND`.
-    pub pos: u64,
-    /// The memory to fill or to write; empty for the syncs.
-    pub memory: Segment,
-    /// Priority.
-    pub ioprio: IoPrio,
+    pub const fn op(&self) -> CallOp {
+        self.op
+    }
 }
 
 /// A channel for calls on descriptors. It belongs to one thread, which submits, waits and reaps.

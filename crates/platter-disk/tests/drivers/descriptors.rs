@@ -38,7 +38,8 @@ impl Channel {
     fn start(&mut self, tag: u32, fd: &impl AsRawFd, op: CallOp, pos: u64, memory: &mut [u8]) {
         // SAFETY: each test keeps the memory until the call has completed.
         let memory = unsafe { Segment::new(memory.as_mut_ptr(), memory.len() as u32, RegionId::NONE) };
-        let call = DescriptorCall { fd: fd.as_raw_fd(), op, pos, memory, ioprio: IoPrio::NONE };
+        // SAFETY: as above.
+        let call = unsafe { DescriptorCall::new(fd.as_raw_fd(), op, pos, memory, IoPrio::NONE) };
         assert!(self.channel.queue(tag, &call));
         self.channel.submit(clock::now());
     }
