@@ -139,7 +139,7 @@ pub(super) fn from_cache(target: &Target, call: &Call) -> Option<i64> {
 
 fn discard(fd: i32, pos: u64, len: u64) -> i64 {
     /// `BLKDISCARD`, from `linux/fs.h`.
-    const BLKDISCARD: u32 = rustix::ioctl::opcode::none(0x12, 119);
+    const BLKDISCARD: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 119);
     let range = [pos, len];
     // SAFETY: this request reads two 64-bit numbers, which live until the call returns.
     unsafe { libc::ioctl(fd, BLKDISCARD as _, range.as_ptr()).into() }
