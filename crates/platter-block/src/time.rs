@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
 
 /// A point in time, in nanoseconds since the origin of the clock that supplies it (the host's, or a simulator's
 /// virtual clock). The layer only compares and subtracts.
@@ -41,6 +42,27 @@ impl Span {
     /// Nanoseconds.
     pub const fn as_nanos(self) -> u64 {
         self.0
+    }
+}
+
+/// A span that is longer than 584 years becomes the longest there is.
+///
+/// ```
+/// use core::time::Duration;
+/// use platter_block::time::Span;
+/// assert_eq!(Span::from(Duration::from_millis(5)), Span::from_millis(5));
+/// assert_eq!(Duration::from(Span::from_millis(5)), Duration::from_millis(5));
+/// assert_eq!(Span::from(Duration::MAX), Span(u64::MAX));
+/// ```
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Span {
+        Span(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl From<Span> for Duration {
+    fn from(span: Span) -> Duration {
+        Duration::from_nanos(span.0)
     }
 }
 

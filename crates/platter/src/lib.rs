@@ -50,7 +50,7 @@ pub use platter_remote as remote;
 pub use platter_sim as sim;
 pub use platter_stack as stack;
 
-pub use platter_block::bio::{Bio, Flags, Op};
+pub use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
 pub use platter_block::buf::{IoBuf, IoBufMut};
 pub use platter_block::fault::{Error, Kind};
 pub use platter_block::handle::HandleCounters;
@@ -62,7 +62,7 @@ pub use platter_disk::device::Device;
 pub use platter_disk::future::Io;
 pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
-pub use platter_disk::pool::Pool;
+pub use platter_disk::pool::{Pool, PoolBuf};
 pub use platter_disk::sync_io::IoOptions;
 pub use registry::{Access, open, register_driver, register_elevator, register_layer, set_default_elevator};
 

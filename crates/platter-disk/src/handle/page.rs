@@ -12,12 +12,24 @@ const TRIES: u32 = 16;
 
 /// A pinned page of the device's cache: a read without a copy. Its bytes do not change until it is dropped, and until
 /// then the cache keeps a frame for it, so hold only a few pages and not for long. A write to the page may have to
-/// wait for the drop: do not write to a page through the device while the same thread holds it.
+/// wait for the drop: do not write to a page through the device while the same thread holds it. It may be sent to other
+/// threads, so that a future can hold it across an await.
+///
+/// ```
+/// fn can_be_sent<T: Send + Sync>() {}
+/// can_be_sent::<platter_disk::handle::PageRef<'static>>();
+/// ```
 pub struct PageRef<'a> {
     resident: &'a dyn Resident,
     pinned: Pinned,
     pos: u64,
 }
+
+// SAFETY: a pinned page is read from any thread, and unpinned once, by the drop, from any thread: a `Resident` is `Sync`, and
+// what it promises of a pinned page names no thread.
+unsafe impl Send for PageRef<'_> {}
+// SAFETY: as above; a shared reference gives nothing but the bytes, which do not change.
+unsafe impl Sync for PageRef<'_> {}
 
 impl PageRef<'_> {
     /// Offset of the page on the device, in bytes.

@@ -35,7 +35,13 @@ impl IoOptions {
     }
 
     /// Options with only this timeout.
-    pub fn timeout(timeout: Span) -> IoOptions {
-        IoOptions { timeout: Some(timeout), ..IoOptions::default() }
+    ///
+    /// ```
+    /// # use platter_disk::sync_io::IoOptions;
+    /// let options = IoOptions::timeout(std::time::Duration::from_millis(500));
+    /// assert_eq!(options.timeout.map(|span| span.as_millis()), Some(500));
+    /// ```
+    pub fn timeout(timeout: impl Into<Span>) -> IoOptions {
+        IoOptions { timeout: Some(timeout.into()), ..IoOptions::default() }
     }
 }
