@@ -72,6 +72,8 @@ struct Slot {
     barrier: bool,
     /// The bio's deadline is earlier than the time until which it is held: it then fails.
     times_out: bool,
+    /// It was cancelled: it is not held.
+    cancelled: bool,
     /// The filter's fault, of a barrier in whose place a flush is below.
     fault: Option<Fault>,
 }
@@ -179,6 +181,7 @@ impl<F: Filter> FilterLane<F> {
                 due: now,
                 barrier: false,
                 times_out: false,
+                cancelled: false,
                 fault: None,
             });
             self.kept.push(None);
@@ -209,6 +212,7 @@ impl<F: Filter> FilterLane<F> {
             due: deadline.unwrap_or(time),
             barrier,
             times_out,
+            cancelled: false,
             fault: None,
         };
         bio.set_token(slot as u64);
@@ -263,8 +267,11 @@ impl<F: Filter> FilterLane<F> {
                 self.filter.end(slot, &mut BioView::new(&mut bio));
             }
             self.slots[slot].out = false;
-            let due = self.slots[slot].due;
-            if due > now {
+            let Slot { due, cancelled, .. } = self.slots[slot];
+            if due > now && cancelled {
+                any = true;
+                self.end_early(slot, bio);
+            } else if due > now {
                 self.kept[slot] = Some(bio);
                 self.late.push(Reverse((due, self.turns, slot)));
                 self.turns += 1;
@@ -291,6 +298,13 @@ impl<F: Filter> FilterLane<F> {
             }
         }
         any
+    }
+
+    /// Returns a cancelled bio that would be held.
+    #[cold]
+    fn end_early(&mut self, slot: usize, mut bio: Bio) {
+        bio.fail(Fault::new(Kind::Cancelled, Stage::Layer));
+        self.give_back(slot, bio);
     }
 
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
@@ -369,9 +383,20 @@ impl<F: Filter> Lane for FilterLane<F> {
     fn cancel(&mut self, now: Time, token: u64) {
         self.flush_plug(now);
         self.door.cancel(token);
-        // A held bio can no longer be cancelled: the device has completed it.
-        let concerned = self.slots.iter().enumerate().filter(|(_, slot)| slot.out && slot.token == token);
-        concerned.for_each(|(slot, _)| self.below.cancel(now, slot as u64));
+        for slot in 0..self.slots.len() {
+            let state = &mut self.slots[slot];
+            if state.token != token {
+                continue;
+            }
+            if state.out {
+                state.cancelled = true;
+                self.below.cancel(now, slot as u64);
+            } else if let Some(bio) = self.kept[slot].take() {
+                // The device has completed it: only its time is given up.
+                self.late.retain(|Reverse((.., late))| *late != slot);
+                self.end_early(slot, bio);
+            }
+        }
     }
 
     fn is_idle(&self) -> bool {

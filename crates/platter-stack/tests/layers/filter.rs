@@ -243,6 +243,33 @@ fn bios_that_the_filter_keeps_waiting_end_by_deadline_and_by_cancelling() {
     assert_eq!(run(&mut lanes, at(20)), [(4, None)]);
 }
 
+/// A cancelled bio does not wait for the time that the filter has set, whether or not the device has completed it.
+#[test]
+fn bios_that_are_cancelled_are_not_held() {
+    for filters in 1..=2 {
+        let mut layer: Arc<dyn Backend> = ram();
+        for _ in 0..filters {
+            layer = Arc::new(Filtered::new("slow", "", layer, Slow::at_most(8)));
+        }
+        let mut lanes = [layer.open_lane(LaneUse::Exclusive).expect("a lane")];
+        for token in 1..=3 {
+            lanes[0].submit(at(0), write(token, Flags::default()));
+        }
+        assert_eq!(run(&mut lanes, at(0)), []);
+        lanes[0].cancel(at(1), 2);
+        lanes[0].cancel(at(1), 9);
+        assert_eq!(run(&mut lanes, at(1)), [(2, Some(Kind::Cancelled))]);
+        lanes[0].cancel(at(2), 2);
+        assert_eq!(run(&mut lanes, at(2)), []);
+        assert_eq!(run(&mut lanes, at(10)), [(1, None), (3, None)]);
+        // A place that a cancelled bio had holds the next one.
+        lanes[0].submit(at(20), write(2, Flags::default()));
+        assert_eq!(run(&mut lanes, at(20)), []);
+        assert_eq!(run(&mut lanes, at(30)), [(2, None)]);
+        assert!(lanes[0].is_idle());
+    }
+}
+
 #[test]
 fn what_a_filter_refuses_by_its_limits_and_features_is_refused() {
     let device = Device::new(Arc::new(Filtered::new("strict", "", ram(), Strict)));
