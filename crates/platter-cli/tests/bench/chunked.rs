@@ -1,5 +1,7 @@
 //! `platter bench chunked` as users call it.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -131,15 +133,14 @@ fn wrong_usage_is_explained_and_nothing_is_written() {
 fn a_signal_ends_the_run_in_order() {
     let args =
         ["--on", SIM, SIM, "--json", "--samples", "1000000", "--threads", "1", "--request", "64M", "4K"];
-    let mut child = chunked(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::start(chunked(&args).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     // Progress shows that it runs.
     errors.read_line(&mut line).unwrap();
     assert!(line.contains(" of "), "{line}");
-    // SAFETY: sends a signal to a child that has not been waited for.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
-    let output = child.wait_with_output().unwrap();
+    child.signal(Signal::INT);
+    let output = child.output();
     assert_eq!(output.status.code(), Some(130));
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(value["interrupted"], true);

@@ -1,5 +1,7 @@
 //! `platter bench dm` from outside.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -197,7 +199,8 @@ fn without_room_for_files_the_disks_in_memory_are_measured() {
 #[test]
 fn ctrl_c_shows_what_there_is_and_leaves_nothing() {
     let dir = dir();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_platter"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    command
         .args([
             "bench",
             "dm",
@@ -214,20 +217,17 @@ fn ctrl_c_shows_what_there_is_and_leaves_nothing() {
         .args(["--dir", dir.path().to_str().unwrap()])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stderr(Stdio::piped());
+    let mut child = Running::start(&mut command);
     // The first line of progress is printed seconds after the warm-up of the files.
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     stderr.read_line(&mut line).unwrap();
     assert!(line.contains("on file"), "{line}");
-    let pid = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: a signal to a child that has not been waited for.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    child.signal(Signal::INT);
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!(output.status.code(), Some(130), "{rest}");
     assert!(rest.contains("partial"), "{rest}");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -1,11 +1,13 @@
 //! Every benchmark ends: on Ctrl-C with its results so far, and on devices of any size.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 fn platter(args: &[&str]) -> Command {
@@ -14,14 +16,13 @@ fn platter(args: &[&str]) -> Command {
     command
 }
 
-fn interrupt(child: &Child) {
-    // SAFETY: a signal to a child that has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) }, 0);
+fn interrupt(child: &Running) {
+    child.signal(Signal::INT);
 }
 
 /// The status, the result if there is one, and the last line on stderr.
-fn end(child: Child) -> (Option<i32>, Value, String) {
-    let output = child.wait_with_output().unwrap();
+fn end(child: Running) -> (Option<i32>, Value, String) {
+    let output = child.output();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let result = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
     (output.status.code(), result, said.lines().last().unwrap_or_default().to_owned())
@@ -34,7 +35,7 @@ fn interrupted(args: &[&str], word: &str) -> (Option<i32>, Value, String) {
 
 /// As [`interrupted`], but sends `signals` signals in succession. Also returns how long sending them took.
 fn signalled(args: &[&str], word: &str, signals: usize) -> (Duration, (Option<i32>, Value, String)) {
-    let mut child = platter(args).spawn().unwrap();
+    let mut child = Running::start(&mut platter(args));
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains(word) {
@@ -98,12 +99,12 @@ fn signals_right_after_one_another_are_one() {
 
 /// Starts a command that waits for the reads of a trace, and returns the end of the pipe that it reads them from. The
 /// pipe can be opened for writing only after the command has opened it for reading: the handler is installed.
-fn waiting_for_reads(dir: &Path) -> (Child, File) {
+fn waiting_for_reads(dir: &Path) -> (Running, File) {
     let pipe = dir.join("reads");
     let path = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
     // SAFETY: the path is a string that lives through the call.
     assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
-    let child = platter(&["readahead", "--trace", pipe.to_str().unwrap(), "--json"]).spawn().unwrap();
+    let child = Running::start(&mut platter(&["readahead", "--trace", pipe.to_str().unwrap(), "--json"]));
     (child, OpenOptions::new().write(true).open(&pipe).unwrap())
 }
 
@@ -119,7 +120,7 @@ fn a_signal_that_is_repeated_later_ends_the_process_at_once() {
     }
     assert!(start.elapsed().as_millis() >= 500, "{:?}", start.elapsed());
     drop(reads);
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!((output.status.signal(), output.stdout.len()), (Some(libc::SIGINT), 0));
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(said, "platter: signalled again: ended at once, what was not finished is lost\n");

@@ -1,5 +1,7 @@
 //! `platter bench fileio` as users call it.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -241,7 +243,7 @@ fn ctrl_c_prints_what_there_is_and_removes_the_files() {
     let places = [["--dir", path], ["--on", "sim(ideal, data=off)"], ["--on", "ram(64K)"]];
     let start = |place: &[&str; 2]| {
         let endless = [&place[..], &small, &["--file-fsync-freq=0"]].concat();
-        fileio(&endless).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        Running::start(fileio(&endless).stdout(Stdio::piped()).stderr(Stdio::piped()))
     };
     let children: Vec<_> = places.iter().map(start).collect();
     for mut child in children {
@@ -249,11 +251,10 @@ fn ctrl_c_prints_what_there_is_and_removes_the_files() {
         // The first line of progress is printed while it runs.
         let first = lines.next().unwrap().unwrap();
         assert!(first.contains(" requests in "), "{first}");
-        // SAFETY: a signal to a child that has not been waited for.
-        unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+        child.signal(Signal::INT);
         let last = lines.map_while(Result::ok).last().unwrap();
         assert_eq!(last, "platter: interrupted: the result is partial");
-        let output = child.wait_with_output().unwrap();
+        let output = child.output();
         assert_eq!(output.status.code(), Some(130));
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!((&value["interrupted"], value["reads"].as_u64() > Some(0)), (&true.into(), true));

@@ -1,5 +1,7 @@
 //! `platter bench io` as users call it.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -345,16 +347,15 @@ fn ctrl_c_prints_what_there_is_and_says_so() {
 fn interrupt(on: &str, runtime: &str, rate: Option<&str>) {
     let mut args = vec!["--on", on, "--runtime", runtime, "--time_based", "--eta", "always", "--json"];
     args.extend(rate.into_iter().flat_map(|rate| ["--rate_iops", rate]));
-    let mut child = platter(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::start(platter(&args).stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
     assert!(first.starts_with("   1 s") && first.contains("IOPS"), "{first}");
     assert_eq!(first.contains("s virtual)"), on.starts_with("sim"), "{first}");
-    // SAFETY: a signal to a child that has not been waited for.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    child.signal(Signal::INT);
     let last = lines.map_while(Result::ok).last().unwrap();
     assert_eq!(last, "platter: interrupted: the result is partial");
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!(output.status.code(), Some(130));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["partial"], report["ios"].as_u64() > Some(0)), (&true.into(), true));

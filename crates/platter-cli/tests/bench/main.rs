@@ -10,4 +10,7 @@ mod io;
 mod locks;
 mod nbd;
 mod parallel_read;
+#[allow(dead_code, reason = "each suite uses a part of it")]
+#[path = "../shared/running.rs"]
+mod running;
 mod schedulers;

@@ -2,7 +2,8 @@
 
 use crate::daemon::{CONFIG, Server};
 use crate::run::{fails_saying, ok, platter};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -83,13 +84,12 @@ fn serves(command: &str) {
     let mut server = platter();
     server.arg("serve").args(words(&command)).current_dir(folder.path());
     server.stdout(Stdio::piped()).stderr(fs::File::create(&log).unwrap());
-    let mut server = server.spawn().unwrap();
+    let mut server = Running::start(&mut server);
     let mut out = BufReader::new(server.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     let said = || fs::read_to_string(&log).unwrap();
     let Some((_, address)) = line.trim_end().rsplit_once(" at nbd ") else {
-        let _ = server.kill();
         panic!("{command}: {line:?}, {}", said());
     };
     let disk = match address.strip_prefix("unix:") {
@@ -98,14 +98,11 @@ fn serves(command: &str) {
     };
     let (image, back) = (folder.path().join("image"), folder.path().join("back"));
     fs::write(&image, vec![5; 1 << 16]).unwrap();
-    let result = std::panic::catch_unwind(|| {
-        ok(&["copy", &image.display().to_string(), &disk]);
-        ok(&["copy", &format!("partition({disk}, length=64K)"), &back.display().to_string()]);
-    });
-    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
-    let status = server.wait().unwrap();
+    ok(&["copy", &image.display().to_string(), &disk]);
+    ok(&["copy", &format!("partition({disk}, length=64K)"), &back.display().to_string()]);
+    let status = server.end(Signal::TERM);
     out.read_to_string(&mut line).unwrap();
-    assert!(result.is_ok() && status.success(), "{command}: {status}, {line}, {}", said());
+    assert!(status.success(), "{command}: {status}, {line}, {}", said());
     assert_eq!(fs::read(&back).unwrap(), vec![5; 1 << 16], "{command}");
 }
 

@@ -1,6 +1,8 @@
 //! `platter copy` without errors, and when it is interrupted.
 
 use crate::run::{fails_saying, json, ok, platter, text};
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -153,21 +155,20 @@ fn parts_of_devices_are_copied_by_themselves() {
 
 #[test]
 fn a_signal_stops_it_and_says_how_far_it_got() {
-    for (signal, status) in [(libc::SIGINT, 130), (libc::SIGTERM, 143)] {
-        let mut child = platter()
-            .args(["copy", "null(1024T)", "null(2048T)", "--json"])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+    for (signal, status) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut child = Running::start(
+            platter()
+                .args(["copy", "null(1024T)", "null(2048T)", "--json"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
         let mut said = BufReader::new(child.stderr.take().unwrap());
         let mut note = String::new();
         // Written when both devices are open, so the handler is in place.
         said.read_line(&mut note).unwrap();
         assert!(note.contains("larger"), "{note}");
-        // SAFETY: sends a signal to a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
-        let output = child.wait_with_output().unwrap();
+        child.signal(signal);
+        let output = child.output();
         let mut rest = String::new();
         said.read_to_string(&mut rest).unwrap();
         assert_eq!(output.status.code(), Some(status), "{rest}");

@@ -3,6 +3,8 @@
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, stderr, text};
+use crate::running::Running;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -123,20 +125,15 @@ fn where_to_start_is_checked() {
 
 /// Starts a copy that cannot end, sends it a signal after the first line of progress, and returns its output.
 fn interrupted(args: &[&str]) -> (Output, String) {
-    let mut child = platter()
-        .args(["copy", "--json"])
-        .args(args)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = Running::start(
+        platter().args(["copy", "--json"]).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()),
+    );
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
     stderr.read_line(&mut said).unwrap();
     assert!(said.starts_with("copied "), "{said}");
-    // SAFETY: sends a signal to a child that has not been waited for.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
-    let output = child.wait_with_output().unwrap();
+    child.signal(Signal::INT);
+    let output = child.output();
     stderr.read_to_string(&mut said).unwrap();
     assert_eq!(output.status.code(), Some(130), "{said}");
     (output, said)

@@ -1,29 +1,22 @@
 //! `platter serve` as a daemon: configuration, control, metrics, signals; and the verbs that talk to it.
 
 use crate::run::{fails, fails_saying, ok, platter, run, stderr};
+use crate::running::Running;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
 /// A running server with a directory of its own.
 pub(crate) struct Server {
     dir: TempDir,
-    child: Child,
+    child: Running,
     out: BufReader<ChildStdout>,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // After a test that failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 pub(crate) const CONFIG: &str = "
@@ -64,7 +57,7 @@ impl Server {
         command.stdout(Stdio::piped()).stderr(std::fs::File::create(dir.path().join("log")).unwrap());
         let notify = UnixDatagram::bind(dir.path().join("notify")).unwrap();
         notify.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
-        let mut child = command.spawn().unwrap();
+        let mut child = Running::start(&mut command);
         let out = BufReader::new(child.stdout.take().unwrap());
         let mut state = [0; 256];
         let length = notify.recv(&mut state).expect("the server is ready within two minutes");
@@ -266,7 +259,7 @@ fn top_shows_what_clients_do() {
     let uri = format!("nbd+unix:///scratch?socket={}", server.path("nbd").display());
     let mut client = Command::new("qemu-io");
     client.args(["-f", "raw", &uri]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut client = client.spawn().unwrap();
+    let mut client = Running::start(&mut client);
     let mut input = client.stdin.take().unwrap();
     input.write_all(b"write -P 7 0 1M\n").unwrap();
     input.flush().unwrap();

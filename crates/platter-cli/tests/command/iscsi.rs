@@ -2,12 +2,13 @@
 
 use crate::docs::documented;
 use crate::run::{fails_saying, json, platter, run, stderr};
+use crate::running::Running;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
 /// A server of two disks as iSCSI targets, at a port that the system has chosen.
 struct Serving {
-    child: Child,
+    _server: Running,
     address: String,
 }
 
@@ -16,18 +17,11 @@ impl Serving {
         let devices = ["serve", "ram(1M)", "ram(2M)", "--name", "one", "--name", "two"];
         let mut command = platter();
         command.args(devices).args(["--iscsi", "127.0.0.1:0"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = Running::start(&mut command);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let address =
             lines.find_map(|line| line.split_once(" at iscsi ").map(|(_, address)| address.to_owned()));
-        Serving { child, address: address.unwrap() }
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Serving { _server: child, address: address.unwrap() }
     }
 }
 

@@ -17,6 +17,9 @@ mod list;
 mod map;
 mod nvme;
 mod run;
+#[allow(dead_code, reason = "each suite uses a part of it")]
+#[path = "../shared/running.rs"]
+mod running;
 mod scsi;
 mod served;
 mod sim;

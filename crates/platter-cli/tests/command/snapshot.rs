@@ -1,6 +1,7 @@
 //! `platter snapshot merge`, and the status of layers in `platter info`.
 
 use crate::run::{fails_saying, json, ok, platter};
+use crate::running::Running;
 use std::path::Path;
 use std::process::Stdio;
 use tempfile::{TempDir, tempdir};
@@ -67,19 +68,16 @@ fn a_snapshot_is_merged_and_has_ended() {
 #[test]
 fn an_interrupted_merge_continues() {
     let (dir, disk, store) = changed();
-    let mut merge = platter()
-        .args(["snapshot", "merge", "--json", "--rate", "1M", &disk, &store])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut merge = Running::start(
+        platter().args(["snapshot", "merge", "--json", "--rate", "1M", &disk, &store]).stdout(Stdio::piped()),
+    );
     // It has begun when the origin changes.
     while is_all(&disk, 1) {
         assert!(merge.try_wait().unwrap().is_none(), "it ended before it began");
         std::thread::yield_now();
     }
-    let pid = rustix::process::Pid::from_child(&merge);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let output = merge.wait_with_output().unwrap();
+    merge.signal(rustix::process::Signal::INT);
+    let output = merge.output();
     let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     if output.status.success() {
         eprintln!("skipped: the machine was so slow that the merge had ended");

@@ -4,11 +4,14 @@ mod fuse;
 mod known;
 mod nbd;
 
+use crate::running::Running;
 use known::{BLOCK, BLOCKS, Block, CLIENTS, Known, Random};
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Signal;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -22,16 +25,14 @@ enum Way {
 }
 
 /// Starts a server. `None`, after its line that says why: it may not mount.
-fn start(spec: &str, way: Way, at: &Path) -> Option<Child> {
+fn start(spec: &str, way: Way, at: &Path) -> Option<Running> {
     let (option, address) = match way {
         Way::Nbd => ("--nbd", format!("unix:{}", at.display())),
         Way::Fuse => ("--fuse", at.display().to_string()),
     };
-    let mut server = Command::new(env!("CARGO_BIN_EXE_platter"))
-        .args(["serve", "--quiet", spec, option, &address])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    command.args(["serve", "--quiet", spec, option, &address]).stdout(Stdio::piped());
+    let mut server = Running::start(&mut command);
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     if line.is_empty() && way == Way::Fuse {
@@ -69,7 +70,7 @@ impl Rig {
     /// Kills a server under load once. `false`: there is none on this machine.
     fn kill_once(&mut self, random: &mut Random) -> bool {
         let (way, at) = (self.way, self.at());
-        let Some(mut server) = start(&self.spec, way, &at) else { return false };
+        let Some(server) = start(&self.spec, way, &at) else { return false };
         let (total, ready) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(CLIENTS as usize + 1)));
         let writer = |client| {
             let (total, ready, at) = (Arc::clone(&total), Arc::clone(&ready), at.clone());
@@ -95,8 +96,7 @@ impl Rig {
         while total.load(Ordering::Relaxed) < enough {
             thread::yield_now();
         }
-        server.kill().unwrap();
-        server.wait().unwrap();
+        drop(server);
         let disk = File::open(self.folder.path().join("disk")).unwrap();
         for (client, writer) in (0..).zip(writers) {
             self.known.check(&disk, client, &writer.join().unwrap(), self.durable_only);
@@ -112,9 +112,23 @@ impl Rig {
         }
         if self.way == Way::Fuse {
             // The mount of the last server is in the way of the folder.
-            let mut last = start(&self.spec, Way::Fuse, &self.at()).unwrap();
-            let stop = Command::new("kill").arg(last.id().to_string()).status().unwrap();
-            assert!(stop.success() && last.wait().unwrap().success());
+            let last = start(&self.spec, Way::Fuse, &self.at()).unwrap();
+            assert!(last.end(Signal::TERM).success());
+        }
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // The mount of a server that was killed stays, if the test has failed.
+        let at = self.folder.path().join("at");
+        if self.way == Way::Fuse && unmount(&at, UnmountFlags::DETACH).is_err() {
+            // An ordinary user unmounts by the program that has mounted.
+            let _ = Command::new("fusermount3")
+                .args(["-u", "-z", "-q", "--"])
+                .arg(&at)
+                .stderr(Stdio::null())
+                .status();
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The quick start of docs/serve.md works as it stands there.
 
+use crate::running::Running;
+use rustix::process::Signal;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// The commands of the quick start, in their order.
 fn commands() -> Vec<String> {
@@ -23,36 +25,14 @@ fn shell(folder: &Path, command: &str) -> Command {
     shell
 }
 
-/// The server, which is killed if the test fails.
-struct Server(Child);
-
-impl Server {
-    /// Starts it and waits until it accepts connections.
-    fn start(folder: &Path, command: &str) -> Server {
-        let mut server = Server(
-            shell(folder, command).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a shell"),
-        );
-        let mut line = String::new();
-        let said = server.0.stdout.as_mut().expect("its output");
-        BufReader::new(said).read_line(&mut line).expect("a line");
-        assert!(line.starts_with("serving "), "{command}: {line}");
-        server
-    }
-
-    /// Ctrl-C.
-    fn interrupt(mut self) -> Option<i32> {
-        let kill = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status();
-        assert!(kill.expect("kill").success());
-        self.0.wait().expect("its exit status").code()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Ended already, unless the test failed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts the server and waits until it accepts connections.
+fn start(folder: &Path, command: &str) -> Running {
+    let mut server = Running::start(shell(folder, command).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut line = String::new();
+    let said = server.stdout.as_mut().expect("its output");
+    BufReader::new(said).read_line(&mut line).expect("a line");
+    assert!(line.starts_with("serving "), "{command}: {line}");
+    server
 }
 
 #[test]
@@ -61,14 +41,14 @@ fn the_quick_start_serves_a_file_and_reads_it_back() {
     let commands = commands();
     let (first, others) = commands.split_first().expect("commands");
     assert!(first.starts_with("platter serve ") && others.len() >= 5, "{commands:?}");
-    let server = Server::start(dir.path(), first);
+    let server = start(dir.path(), first);
     for command in others {
         let output = shell(dir.path(), command).output().expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command}: {said}");
         assert!(!output.stdout.is_empty(), "{command} prints nothing");
     }
-    assert_eq!(server.interrupt(), Some(0));
+    assert_eq!(server.end(Signal::INT).code(), Some(0));
     let read = |name: &str| fs::read(dir.path().join(name)).expect("an image");
     let (disk, copy) = (read("disk.img"), read("copy.img"));
     assert!(disk == copy && disk.iter().any(|&byte| byte != 0), "the copy differs, or nothing was written");

@@ -1,5 +1,6 @@
 //! A server that is killed between a write and its flush, and its successor.
 
+use crate::running::Running;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
@@ -8,13 +9,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-fn start(folder: &Path, spec: &str) -> Child {
+fn start(folder: &Path, spec: &str) -> Running {
     let spec = spec.replace("FILE", folder.join("disk").to_str().unwrap());
     let state = folder.join("state");
-    let mut server = Command::new(env!("CARGO_BIN_EXE_platter"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+    command
         .args([
             "serve",
             "--quiet",
@@ -24,18 +26,12 @@ fn start(folder: &Path, spec: &str) -> Child {
             "--state",
         ])
         .arg(state)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+        .stdout(Stdio::piped());
+    let mut server = Running::start(&mut command);
     let mut line = String::new();
     BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.contains("unix:"), "{line}");
     server
-}
-
-fn kill(mut server: Child) {
-    server.kill().unwrap();
-    server.wait().unwrap();
 }
 
 fn connect(folder: &Path, options: NbdOptions) -> Device {
@@ -52,7 +48,7 @@ fn killed_before_the_flush(spec: &str, options: NbdOptions, reconnects: bool) ->
     let server = start(folder.path(), spec);
     let before = connect(folder.path(), options);
     before.write_at(&[7; 512], 4096).unwrap();
-    kill(server);
+    drop(server);
     let server = start(folder.path(), spec);
     // A client that the server cannot tell from the one before, as after a reconnection of another program.
     let device = if reconnects { before } else { connect(folder.path(), options) };
@@ -63,7 +59,7 @@ fn killed_before_the_flush(spec: &str, options: NbdOptions, reconnects: bool) ->
     });
     let failed = failed.count();
     drop(device);
-    kill(server);
+    drop(server);
     let mut byte = [0];
     File::open(folder.path().join("disk")).unwrap().read_exact_at(&mut byte, 4096).unwrap();
     (failed, byte[0])

@@ -5,12 +5,13 @@
 #[path = "../../../platter-serve/tests/vhost/guest.rs"]
 mod guest;
 
+use crate::running::Running;
 use guest::{FLUSH, Guest, OUT, SLOTS};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 /// Sectors of each slot of each queue.
 const SECTORS: u64 = 8;
@@ -20,7 +21,7 @@ struct Rig {
     socket: PathBuf,
     spec: String,
     /// Defects of the server.
-    server: Option<Child>,
+    server: Option<Running>,
 }
 
 impl Rig {
@@ -37,12 +38,12 @@ impl Rig {
     }
 
     fn start(&mut self) {
-        let mut server = Command::new(env!("CARGO_BIN_EXE_platter"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_platter"));
+        command
             .args(["serve", "--quiet", &self.spec, "--vhost-user-blk"])
             .arg(&self.socket)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        let mut server = Running::start(&mut command);
         let mut line = String::new();
         BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("vhost-user-blk"), "{line}");
@@ -50,9 +51,7 @@ impl Rig {
     }
 
     fn kill(&mut self) {
-        let mut server = self.server.take().unwrap();
-        server.kill().unwrap();
-        server.wait().unwrap();
+        drop(self.server.take().unwrap());
     }
 
     fn file(&self) -> File {
@@ -66,9 +65,7 @@ impl Rig {
 
 impl Drop for Rig {
     fn drop(&mut self) {
-        if self.server.is_some() {
-            self.kill();
-        }
+        drop(self.server.take());
         let _ = std::fs::remove_file(&self.socket);
     }
 }
@@ -128,12 +125,7 @@ fn failed_flushes(spec: &str, flushed: bool, clean: bool) -> usize {
     }
     if clean {
         let server = rig.server.take().unwrap();
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&server),
-            rustix::process::Signal::TERM,
-        )
-        .unwrap();
-        assert!(server.wait_with_output().unwrap().status.success());
+        assert!(server.end(rustix::process::Signal::TERM).success());
     } else {
         rig.kill();
     }
