@@ -52,10 +52,11 @@ fn texts_name_nothing_private_and_links_lead_somewhere() {
 }
 
 #[test]
-fn pages_about_the_code_name_what_exists() {
+fn pages_name_what_exists() {
     let files = tree::files();
     none(&names::problems(files));
     none(&names::misplaced(files));
+    none(&names::wrong_commands(files));
     none(&names::lost_paths(files));
     none(&names::unlisted_features(files));
 }

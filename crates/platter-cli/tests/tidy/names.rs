@@ -1,11 +1,18 @@
-//! Pages about the code name things that exist.
+//! Pages name files, functions, types and commands that exist.
 
 use crate::lexer::{line_of, words};
 use crate::tree::File;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-/// The pages that are checked.
-const PAGES: &[&str] = &["docs/architecture.md", "docs/architecture-laboratory.md", "docs/promises.md"];
+/// Names of the system, of protocols and of rows of a table, in the form of names of this code.
+const FOREIGN: &[&str] =
+    &["Baseline", "MemAvailable", "CommitLimit", "MaxCmdSN", "MaxConnections", "MaxRecvDataSegmentLength"];
+
+/// Whether a file is a page that is checked: all but dated records.
+fn is_page(file: &File) -> bool {
+    let name = file.path.strip_prefix("docs/").unwrap_or(&file.path);
+    name.ends_with(".md") && !name.contains('/') && name != "CHANGELOG.md"
+}
 
 /// Texts in backquotes outside of fenced blocks, with their lines.
 fn quoted(page: &str) -> Vec<(usize, &str)> {
@@ -31,7 +38,80 @@ fn is_name(text: &str) -> bool {
     parts.iter().all(word) && (parts.len() > 1 || plain != text || camel)
 }
 
-/// All problems of the pages that this test checks.
+/// Whether a quotation is a file or folder of the project: a source, or something in one of its folders.
+fn is_path(text: &str) -> bool {
+    let plain = text.chars().all(|c| c.is_alphanumeric() || "/_-.".contains(c));
+    let own =
+        ["crates/", "docs/", "scripts/", "contrib/", "tests/"].iter().any(|start| text.starts_with(start));
+    // `a/b/`; a name with a single slash may be anything.
+    let folder = text.ends_with('/') && text.trim_end_matches('/').contains('/');
+    // `FORMAT` stands for a name.
+    let holds_place = |part: &str| part.len() > 1 && part.chars().all(|c| c.is_ascii_uppercase());
+    plain && !text.split('/').any(holds_place) && (own || folder || text.ends_with(".rs"))
+}
+
+/// The commands in a page: in lines of examples and in quotations, what follows `platter`.
+fn commands(page: &str) -> Vec<(usize, Vec<&str>)> {
+    let mut found = Vec::new();
+    let mut fenced = false;
+    for (number, line) in page.lines().enumerate() {
+        fenced ^= line.trim_start().starts_with("```");
+        let example = if fenced || line.starts_with("    ") { Some(line) } else { None };
+        let quotations = line.split('`').skip(1).step_by(2).filter(|_| !fenced);
+        for text in example.into_iter().chain(quotations) {
+            let text = text.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
+            if let Some(rest) = text.strip_prefix("platter ") {
+                found.push((number + 1, rest.split_whitespace().collect()));
+            }
+        }
+    }
+    found
+}
+
+/// The subcommands that `platter PATH --help` lists.
+fn subcommands(path: &[&str]) -> Vec<String> {
+    let help = std::process::Command::new(env!("CARGO_BIN_EXE_platter")).args(path).arg("--help").output();
+    let help = String::from_utf8(help.expect("the command runs").stdout).expect("text");
+    let rows =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // The first words of rows; their help goes on in lines that are indented further.
+    let names = rows.filter(|row| row.starts_with("  ") && !row.starts_with("   "));
+    names.filter_map(|row| row.split_whitespace().next()).map(str::to_owned).collect()
+}
+
+/// Commands in the pages that the program does not have. `of` has the subcommands of a command.
+fn lost_commands(files: &[File], of: impl Fn(&[&str]) -> Vec<String>) -> Vec<String> {
+    let mut known: HashMap<Vec<&str>, Vec<String>> = HashMap::new();
+    let mut problems = Vec::new();
+    for page in files.iter().filter(|f| is_page(f)) {
+        for (line, words) in commands(&page.text) {
+            for depth in 0..2 {
+                let Some(word) = words.get(depth) else { break };
+                // An option, or a place holder; and what comes behind one is not looked at.
+                if !word.starts_with(|c: char| c.is_ascii_lowercase()) {
+                    break;
+                }
+                let names = known.entry(words[..depth].to_vec()).or_insert_with(|| of(&words[..depth]));
+                if !names.is_empty() && !names.iter().any(|name| name == word) {
+                    problems.push(format!(
+                        "{}:{line}: no command platter {}",
+                        page.path,
+                        words[..=depth].join(" ")
+                    ));
+                    break;
+                }
+            }
+        }
+    }
+    problems
+}
+
+/// Commands in the pages that the program does not have.
+pub(crate) fn wrong_commands(files: &[File]) -> Vec<String> {
+    lost_commands(files, subcommands)
+}
+
+/// All problems of the pages.
 pub(crate) fn problems(files: &[File]) -> Vec<String> {
     let mut known: HashSet<String> = HashSet::new();
     for file in files.iter().filter(|f| f.is_rust()) {
@@ -42,13 +122,21 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
     }
     known.extend(["platter_block", "platter_stack", "platter_disk", "platter_bench"].map(str::to_string));
     let mut problems = Vec::new();
-    for page in files.iter().filter(|f| PAGES.contains(&f.path.as_str())) {
+    for page in files.iter().filter(|f| is_page(f)) {
         for (line, text) in quoted(&page.text) {
-            if text.ends_with(".rs") {
-                if !files.iter().any(|f| f.path == text || f.path.ends_with(&format!("/{text}"))) {
+            if is_path(text) {
+                let inside = format!("/{text}");
+                let is_there = |f: &File| {
+                    f.path == text
+                        || f.path.ends_with(&inside)
+                        || (text.ends_with('/') && f.path.contains(&inside))
+                };
+                if !files.iter().any(is_there)
+                    && !files.iter().any(|f| f.path.starts_with(text) && text.ends_with('/'))
+                {
                     problems.push(format!("{}:{line}: there is no file {text}", page.path));
                 }
-            } else if is_name(text) {
+            } else if is_name(text) && !FOREIGN.contains(&text) {
                 let missing = text.trim_end_matches("()").split("::").find(|part| !known.contains(*part));
                 problems.extend(missing.map(|part| format!("{}:{line}: no {part} in {text}", page.path)));
             }
@@ -62,8 +150,10 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
     let codes: Vec<&str> = files.iter().filter(|f| f.is_rust()).map(File::code).collect();
     let mut problems = Vec::new();
-    for page in files.iter().filter(|f| PAGES.contains(&f.path.as_str())) {
-        for (line, text) in quoted(&page.text).into_iter().filter(|(_, text)| is_name(text)) {
+    for page in files.iter().filter(|f| is_page(f)) {
+        let names =
+            quoted(&page.text).into_iter().filter(|(_, text)| is_name(text) && !FOREIGN.contains(text));
+        for (line, text) in names {
             let Some((owner, name)) = text.trim_end_matches("()").rsplit_once("::") else { continue };
             let owner = owner.rsplit("::").next().unwrap_or_default();
             let together =
@@ -127,6 +217,37 @@ fn features_without_a_row_are_found() {
 }
 
 #[test]
+fn commands_that_are_gone_are_found() {
+    let page = "    platter info x\n    $ platter dump x\n`platter sim soak --seed 1` `platter sim gone`\n```\nplatter nvme id\n```\n\
+                `platter --json info` `platter VERB` `platter info gone`\n";
+    let files = [File::new("docs/any.md", page), File::new("docs/decisions/old.md", "    platter dump x\n")];
+    let of = |path: &[&str]| -> Vec<String> {
+        match path {
+            [] => vec!["info".into(), "sim".into(), "nvme".into()],
+            ["sim"] => vec!["soak".into()],
+            ["nvme"] => vec!["decode".into()],
+            _ => Vec::new(),
+        }
+    };
+    let expected = [
+        "docs/any.md:2: no command platter dump",
+        "docs/any.md:3: no command platter sim gone",
+        "docs/any.md:5: no command platter nvme id",
+    ];
+    assert_eq!(lost_commands(&files, of), expected);
+}
+
+#[test]
+fn files_that_are_gone_are_found() {
+    let page = "`scripts/here` `scripts/gone` `crates/a/src/` `crates/b/` `nbd/copies.rs` `disk.img`\n";
+    let files =
+        [File::new("docs/any.md", page), File::new("scripts/here", ""), File::new("crates/a/src/lib.rs", "")];
+    let lost: Vec<String> =
+        problems(&files).iter().map(|p| p.rsplit(' ').next().unwrap_or_default().into()).collect();
+    assert_eq!(lost, ["scripts/gone", "crates/b/", "nbd/copies.rs"]);
+}
+
+#[test]
 fn paths_that_lead_nowhere_are_found() {
     let files = [
         File::new(
@@ -145,7 +266,7 @@ fn names_that_are_gone_are_found() {
         file("crates/a/src/queue.rs", "struct Queue; impl Queue { fn submit() {} }\n// Queue::gone"),
         file("crates/a/src/other.rs", "fn take() {}"),
         file(
-            PAGES[0],
+            "docs/any.md",
             "`Queue::submit` `queue.rs` `none` `x=1` `Queue::gone`\n`Queue::take` `gone.rs` `away()`\n    `Gone`\n",
         ),
     ];
