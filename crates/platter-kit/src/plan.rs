@@ -89,23 +89,36 @@ fn one_cut(text: &str) -> Result<(u64, Lost), PlanError> {
     Ok((io, lost.parse().map_err(PlanError::Lost)?))
 }
 
+/// A power cut, and the error that followed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Found {
+    /// The cut.
+    pub plan: Plan,
+    /// The error that the check returned.
+    pub wrong: String,
+}
+
 /// A failed check: the engine broke a promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
     /// The seed of the kit.
     pub seed: u64,
-    /// The smallest cut found that causes the failure.
+    /// The smallest cut found that causes a failure of this kind.
     pub plan: Plan,
-    /// The error that the check returned.
+    /// The error that the check returned after it.
     pub wrong: String,
+    /// The failure as it was found, before it was made smaller. It is of the same kind: the texts of the errors differ in numbers
+    /// and quotations only.
+    pub first: Box<Found>,
     /// Number of cuts before the first failure.
     pub cuts: u64,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Failure { seed, plan, wrong, cuts } = self;
+        let Failure { seed, plan, wrong, first, cuts } = self;
         writeln!(f, "{wrong}")?;
         let sectors = plan.lost.iter().count();
         write!(f, "found with power cut {cuts}: at I/O {}, {sectors} sectors lost", plan.io)?;
@@ -113,7 +126,11 @@ impl fmt::Display for Failure {
             let sectors = again.lost.iter().count();
             write!(f, "; again at I/O {} of the recovery, {sectors} sectors lost", again.io)?;
         }
-        write!(f, "\nto see it again: Kit::new({seed}) and replay the plan \"{plan}\"")
+        write!(f, "\nto see it again: Kit::new({seed}) and replay the plan \"{plan}\"")?;
+        if first.plan == *plan {
+            return Ok(());
+        }
+        write!(f, "\nas it was found: {}; the plan \"{}\"", first.wrong, first.plan)
     }
 }
 

@@ -11,13 +11,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Taken {
     pub(super) disk: u32,
     pub(super) op: Op,
+    pub(super) fua: bool,
     /// Of this command and all before it, with their data.
-    digest: u64,
+    pub(super) digest: u64,
+}
+
+impl Taken {
+    /// Whether it makes something durable: a flush, or a write with FUA.
+    pub(super) fn is_durable(&self) -> bool {
+        self.op == Op::Flush || self.fua
+    }
 }
 
 /// The commands of one part of a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trace(Vec<Taken>);
+
+impl FromIterator<Taken> for Trace {
+    fn from_iter<I: IntoIterator<Item = Taken>>(items: I) -> Trace {
+        Trace(items.into_iter().collect())
+    }
+}
 
 impl Trace {
     pub(super) fn len(&self) -> u64 {
@@ -70,7 +84,7 @@ impl Recorder {
         hasher.write_u64(command.sector);
         hasher.write_u32(command.sectors);
         hasher.write(data);
-        trace.0.push(Taken { disk, op: command.op, digest: hasher.finish() });
+        trace.0.push(Taken { disk, op: command.op, fua: command.fua, digest: hasher.finish() });
     }
 
     fn lock(&self) -> MutexGuard<'_, Trace> {

@@ -41,7 +41,16 @@ fn guard(call: impl FnOnce() -> Outcome) -> Result<(), String> {
     })
 }
 
+/// What has become known in the course of a trial.
+pub(super) enum Stage<'a> {
+    /// Power was cut.
+    Cut { trace: &'a Trace, lost: &'a Lost, could: &'a Lost },
+    /// Power was cut a second time.
+    Again { lost: &'a Lost },
+}
+
 /// The result of one trial.
+#[derive(Default)]
 pub(super) struct Trial {
     /// The error that the check found.
     pub(super) wrong: Option<String>,
@@ -103,11 +112,12 @@ impl Rig {
 
 impl<D> Kit<D> {
     /// Runs the engine until the cut, then the check. An engine that ends before the cut is cut then.
-    pub(super) fn trial<S: Default>(
+    pub(super) fn trial_here<S: Default>(
         &self,
         cut: &Cut,
         engine: &impl Fn(&D, &mut S) -> Outcome,
         check: &impl Fn(&D, &S) -> Outcome,
+        tell: &mut dyn FnMut(Stage<'_>),
     ) -> Result<Trial, String> {
         let rig = Rig::new(self);
         let opened =
@@ -126,6 +136,7 @@ impl<D> Kit<D> {
         }
         rig.disks.iter().for_each(|disk| disk.set_faults(None));
         let (lost, could) = rig.cut(&cut.survivors);
+        tell(Stage::Cut { trace: &trace, lost: &lost, could: &could });
         let open_and_check = || {
             let opened =
                 (self.open)(&rig.disks).map_err(|error| format!("not opened after the cut: {error}"))?;
@@ -148,6 +159,7 @@ impl<D> Kit<D> {
                 });
             }
             (lost_again, _) = rig.cut(survivors);
+            tell(Stage::Again { lost: &lost_again });
             rig.recorder.take();
         }
         let wrong = open_and_check().err();

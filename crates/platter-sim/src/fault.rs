@@ -73,7 +73,8 @@ pub struct Strike {
     pub blow: Blow,
 }
 
-/// Flushes that a disk acknowledges although it makes nothing durable.
+/// Flushes that a disk acknowledges although it makes nothing durable. A write with FUA counts as a flush of itself: if
+/// it is dropped, the write goes to the cache as one without FUA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DroppedFlushes {
     /// None of them.
@@ -176,7 +177,7 @@ pub struct Injected {
     pub write_errors: u64,
     /// Flushes that failed with EIO.
     pub flush_errors: u64,
-    /// Flushes that were acknowledged and made nothing durable.
+    /// Flushes and writes with FUA that were acknowledged and made nothing durable.
     pub dropped_flushes: u64,
     /// Writes that were acknowledged and not stored.
     pub lost: u64,
@@ -252,6 +253,10 @@ pub(crate) struct Injector {
     sectors: u64,
     ios: u64,
     flushes: u64,
+    /// Flushes and writes with FUA so far.
+    durables: u64,
+    /// The last of the commands is one of these, and is dropped.
+    drops: bool,
     death: Life,
     pub(crate) counts: Injected,
 }
@@ -275,6 +280,8 @@ impl Injector {
             sectors,
             ios: 0,
             flushes: 0,
+            durables: 0,
+            drops: false,
             death,
             counts: Injected::default(),
         }
@@ -331,6 +338,7 @@ impl Injector {
 
     /// Decides the fate of a command that was taken, and its delay.
     pub(crate) fn decide(&mut self, command: &Command) -> (Fate, Delay) {
+        self.drops = self.drops_next(command);
         let fits = |strike: &Strike| strike.op.is_none_or(|op| op == command.op);
         let struck = self.strikes.iter().position(fits).map(|at| self.strikes.remove(at).blow);
         let fate = match struck {
@@ -400,12 +408,11 @@ impl Injector {
             self.counts.transient += 1;
             return Fate::Transient(self.rng.pick(&TRANSIENT));
         }
-        let flush = self.flushes;
         if self.fails(command) {
             return Fate::Error(self.rng.bits());
         }
-        if command.op == Op::Flush && self.drops_flush(flush) {
-            self.counts.dropped_flushes += 1;
+        self.counts.dropped_flushes += u64::from(self.drops);
+        if command.op == Op::Flush && self.drops {
             return Fate::Lost;
         }
         if command.op != Op::Write {
@@ -421,8 +428,18 @@ impl Injector {
         Fate::Good
     }
 
-    /// Whether the flush with this number is acknowledged and not carried out.
-    fn drops_flush(&self, nth: u64) -> bool {
+    /// Whether the command that was decided last is a write whose FUA is acknowledged and not carried out.
+    pub(crate) fn drops_fua(&self) -> bool {
+        self.drops
+    }
+
+    /// Whether this command makes something durable, and does not.
+    fn drops_next(&mut self, command: &Command) -> bool {
+        if command.op != Op::Flush && !command.fua {
+            return false;
+        }
+        let nth = self.durables;
+        self.durables += 1;
         match self.plan.dropped_flushes {
             DroppedFlushes::None => false,
             DroppedFlushes::Nth(dropped) => nth == dropped,

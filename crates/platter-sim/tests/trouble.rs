@@ -404,18 +404,25 @@ fn a_flush_fails_by_number_and_makes_nothing_durable() {
     assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(0)));
 }
 
+/// A write with FUA counts as a flush of itself.
 #[test]
 fn a_dropped_flush_is_acknowledged_and_makes_nothing_durable() {
-    for (dropped_flushes, count) in [(DroppedFlushes::Nth(1), 1), (DroppedFlushes::All, 2)] {
+    let dropped = [(DroppedFlushes::None, 0), (DroppedFlushes::Nth(1), 1), (DroppedFlushes::All, 2)];
+    for (fua, (dropped_flushes, count)) in
+        [false, true].into_iter().flat_map(|fua| dropped.map(|row| (fua, row)))
+    {
         let supply = Supply::new();
         let plan = FaultPlan { dropped_flushes, ..FaultPlan::default() };
         let mut rig = Rig::with(1, true, Some(plan), Some(supply.clone()));
-        assert_eq!((rig.write(0, 1), rig.flush()), (None, None));
-        assert_eq!((rig.write(1, 1), rig.flush()), (None, None));
+        for sector in 0..2 {
+            let mut bio = write(sector, 1);
+            bio.add_flags(if fua { Flags::FUA } else { Flags::NONE });
+            assert_eq!((rig.run(bio).0, if fua { None } else { rig.flush() }), (None, None));
+        }
+        assert_eq!((rig.read(0), rig.read(1)), (Ok(1), Ok(1)));
         supply.cut(rig.now(), Survivors::None);
         supply.restore();
-        let first = u8::from(dropped_flushes == DroppedFlushes::Nth(1));
-        assert_eq!((rig.read(0), rig.read(1)), (Ok(first), Ok(0)));
+        assert_eq!((rig.read(0), rig.read(1)), (Ok(u8::from(count < 2)), Ok(u8::from(count < 1))));
         assert_eq!(rig.disk.injected(), Injected { dropped_flushes: count, ..Injected::default() });
     }
 }

@@ -106,7 +106,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-kit/src/lib.rs",
         "Kit",
-        5,
+        6,
         "what a test does with its engine; each file has one way to fail it",
     ),
     (

@@ -32,6 +32,8 @@ pub(super) struct Note {
     pub(super) ghost: bool,
     /// Of a write: all of it or nothing is stored.
     pub(super) atomic: bool,
+    /// Of a write with FUA: it is stored as one without.
+    drops_fua: bool,
 }
 
 /// Faults and power cuts of one disk.
@@ -116,12 +118,13 @@ impl Trouble {
                 _ => {}
             }
         }
-        let (fate, delay) = match &mut self.injector {
-            Some(injector) => injector.decide(command),
-            None => (Fate::Good, Delay::default()),
+        let ((fate, delay), drops_fua) = match &mut self.injector {
+            Some(injector) => (injector.decide(command), injector.drops_fua()),
+            None => ((Fate::Good, Delay::default()), false),
         };
         let number = self.commands;
-        let note = Note { fate, delay, landed: false, taken: now, number, mark, ghost: false, atomic };
+        let note =
+            Note { fate, delay, landed: false, taken: now, number, mark, ghost: false, atomic, drops_fua };
         self.commands += 1;
         *self.note(command.tag) = note;
     }
@@ -325,7 +328,7 @@ impl DiskState {
             Op::Write | Op::Discard | Op::WriteZeroes => {}
         }
         let Some(medium) = &mut self.medium else { return };
-        let volatile = trouble.cache && !command.fua;
+        let volatile = trouble.cache && (!command.fua || note.drops_fua);
         // Only a disk that can lose power needs to record data that may be lost.
         if volatile && trouble.supply.is_some() {
             if note.atomic {
