@@ -25,10 +25,51 @@ use std::collections::BTreeMap;
 pub struct DeviceStats {
     /// Bios that failed, by number of the operation and name of the kind.
     errors: BTreeMap<(usize, String), u64>,
-    /// Of each operation: requests by the smallest latency of their bucket, in ns.
-    latency: [BTreeMap<u64, u64>; Op::ALL.len()],
+    latency: [Latency; Op::ALL.len()],
     /// The contents of the queues at the end.
     gauges: Gauges,
+}
+
+/// The latencies of an operation, in ns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Latency {
+    /// Requests by the smallest latency of their bucket.
+    buckets: BTreeMap<u64, u64>,
+    total: u64,
+    /// The smallest and the largest, while there are requests.
+    extremes: Option<(u64, u64)>,
+}
+
+impl Latency {
+    fn merge(&mut self, other: &Latency) {
+        other.buckets.iter().for_each(|(low, count)| *self.buckets.entry(*low).or_default() += count);
+        self.total += other.total;
+        let both = |(a, b): (u64, u64), (c, d): (u64, u64)| (a.min(c), b.max(d));
+        self.extremes = match (self.extremes, other.extremes) {
+            (Some(mine), Some(theirs)) => Some(both(mine, theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+    }
+
+    fn requests(&self) -> u64 {
+        self.buckets.values().sum()
+    }
+
+    /// `None` if the clock was read between start and completion of none.
+    fn summary(&self) -> Option<LatencySummary> {
+        let (min_ns, max_ns) = self.extremes.filter(|&(_, max)| max > 0)?;
+        let mut latency = LatencyHistogram::new();
+        // A sixteenth of its lower end is as wide as a bucket of the queue is: its middle is half of that above.
+        self.buckets.iter().for_each(|(low, count)| latency.record_times(low + low / 32, *count));
+        let mut summary = LatencySummary::of(&latency)?;
+        summary.mean_ns = self.total as f64 / self.requests() as f64;
+        (summary.min_ns, summary.max_ns) = (min_ns, max_ns);
+        let LatencySummary { p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns, .. } = &mut summary;
+        for percentile in [p50_ns, p90_ns, p95_ns, p99_ns, p999_ns, p9999_ns] {
+            *percentile = (*percentile).clamp(min_ns, max_ns);
+        }
+        Some(summary)
+    }
 }
 
 /// As [`put_json`](DeviceStats::put_json): to be flattened into an object.
@@ -47,9 +88,18 @@ impl DeviceStats {
         let mut stats = DeviceStats { gauges: counted.gauges, ..DeviceStats::default() };
         counted.errors().for_each(|(op, kind, count)| stats.add_errors(op, kind, count));
         for op in Op::ALL {
-            counted.latency(op).for_each(|(low, count)| stats.add_latency(op, low, count));
+            let latency = &mut stats.latency[op as usize];
+            latency.buckets = counted.latency(op).collect();
+            (latency.total, latency.extremes) = (counted.total_latency(op), counted.latency_extremes(op));
         }
         stats
+    }
+
+    /// The statistics of several devices at the beginning of a measurement, to be subtracted from those at its end. The
+    /// smallest and the largest latency begin again.
+    pub fn before<'a>(devices: impl IntoIterator<Item = &'a Device>) -> DeviceStats {
+        let restarted = devices.into_iter().inspect(|device| device.restart_extremes());
+        DeviceStats::of_all(restarted)
     }
 
     /// The sum of the statistics of several devices.
@@ -66,20 +116,13 @@ impl DeviceStats {
         }
     }
 
-    /// Counts requests whose latency fell into the bucket that begins at `low` ns.
-    pub fn add_latency(&mut self, op: Op, low: u64, count: u64) {
-        if count > 0 {
-            *self.latency[op as usize].entry(low).or_default() += count;
-        }
-    }
-
     /// Adds the statistics of other devices, or of another part of a measurement.
     pub fn merge(&mut self, other: &DeviceStats) {
         for (key, count) in &other.errors {
             *self.errors.entry(key.clone()).or_default() += count;
         }
         for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
-            theirs.iter().for_each(|(low, count)| *mine.entry(*low).or_default() += count);
+            mine.merge(theirs);
         }
         let (mine, theirs) = (&mut self.gauges, &other.gauges);
         mine.in_flight += theirs.in_flight;
@@ -94,7 +137,7 @@ impl DeviceStats {
         DeviceStats { latency: Default::default(), ..self }
     }
 
-    /// The statistics since `earlier`, and the contents of the queues at the end.
+    /// The statistics since `earlier`, which are those of [`before`](Self::before), and the contents of the queues at the end.
     pub fn since(&self, earlier: &DeviceStats) -> DeviceStats {
         let mut diff = self.clone();
         for (key, count) in &mut diff.errors {
@@ -102,8 +145,11 @@ impl DeviceStats {
         }
         diff.errors.retain(|_, count| *count > 0);
         for (mine, before) in diff.latency.iter_mut().zip(&earlier.latency) {
-            mine.iter_mut().for_each(|(low, count)| *count -= before.get(low).copied().unwrap_or(0));
-            mine.retain(|_, count| *count > 0);
+            let counted = |low| before.buckets.get(low).copied().unwrap_or(0);
+            mine.buckets.iter_mut().for_each(|(low, count)| *count -= counted(low));
+            mine.buckets.retain(|_, count| *count > 0);
+            mine.total -= before.total;
+            mine.extremes = mine.extremes.filter(|_| !mine.buckets.is_empty());
         }
         diff
     }
@@ -115,23 +161,21 @@ impl DeviceStats {
 
     /// Completed requests of an operation, failed ones included.
     pub fn requests(&self, op: Op) -> u64 {
-        self.latency[op as usize].values().sum()
+        self.latency[op as usize].requests()
     }
 
-    /// Latencies of an operation. `None` if there were no requests, or if all completed within one reading of
+    /// Latencies of an operation; smallest, mean and largest are exact. `None` if there were no requests, or if all completed within one reading of
     /// the clock: a queue reads it once per batch, so a request that completes at once has no measurable
     /// time.
     pub fn latency(&self, op: Op) -> Option<LatencySummary> {
-        summary(&self.latency[op as usize])
+        self.latency[op as usize].summary()
     }
 
     /// Latencies of all operations with data together; `None` as for [`latency`](Self::latency).
     pub fn latency_of_data(&self) -> Option<LatencySummary> {
         let mut all = self.latency[Op::Read as usize].clone();
-        self.latency[Op::Write as usize]
-            .iter()
-            .for_each(|(low, count)| *all.entry(*low).or_default() += count);
-        summary(&all)
+        all.merge(&self.latency[Op::Write as usize]);
+        all.summary()
     }
 
     /// Failures as one line for people: `none`, or how many of which.
@@ -216,16 +260,6 @@ impl DeviceStats {
     }
 }
 
-fn summary(buckets: &BTreeMap<u64, u64>) -> Option<LatencySummary> {
-    if buckets.keys().all(|low| *low == 0) {
-        return None;
-    }
-    let mut latency = LatencyHistogram::new();
-    // A sixteenth of its lower end is as wide as a bucket of the queue is: its middle is half of that above.
-    buckets.iter().for_each(|(low, count)| latency.record_times(low + low / 32, *count));
-    LatencySummary::of(&latency)
-}
-
 /// The name of a kind of fault in results: its words in lower case, joined by underscores.
 fn name_of(kind: Kind) -> String {
     let mut name = String::new();
@@ -247,10 +281,13 @@ mod tests {
         stats.add_errors(Op::Write, Kind::TimedOut, 2);
         stats.add_errors(Op::Read, Kind::Io, 1);
         stats.add_errors(Op::Read, Kind::Gone, 0);
-        for (low, count) in [(100_000, 98), (1 << 20, 2)] {
-            stats.add_latency(Op::Read, low, count);
-        }
-        stats.add_latency(Op::Flush, 0, 3);
+        stats.latency[Op::Read as usize] = Latency {
+            buckets: [(98_304, 98), (1 << 20, 2)].into(),
+            total: 98 * 100_000 + 1_050_000 + 1_090_000,
+            extremes: Some((99_000, 1_090_000)),
+        };
+        let at_once = Latency { buckets: [(0, 3)].into(), total: 0, extremes: Some((0, 0)) };
+        stats.latency[Op::Flush as usize] = at_once;
         stats
     }
 
@@ -266,11 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_known_to_a_sixteenth_and_no_time_is_no_latency() {
+    fn latencies_are_known_to_a_sixteenth_their_extremes_exactly_and_no_time_is_no_latency() {
         let stats = example();
         let read = stats.latency(Op::Read).unwrap();
-        assert!((100_000..=106_250).contains(&read.p50_ns), "{read:?}");
-        assert!((1 << 20..=(1 << 20) + (1 << 16)).contains(&read.max_ns), "{read:?}");
+        assert!((99_000..=104_448).contains(&read.p50_ns), "{read:?}");
+        assert_eq!((read.min_ns, read.max_ns, read.mean_ns), (99_000, 1_090_000, 119_400.0));
+        assert!(read.p9999_ns <= read.max_ns, "{read:?}");
         assert_eq!((stats.requests(Op::Flush), stats.latency(Op::Flush)), (3, None));
         let json = stats.latency_json();
         assert_eq!(

@@ -135,6 +135,12 @@ pub trait Backend: LimitSource {
         sum
     }
 
+    /// Has the smallest and the largest latency in [`statistics`](Backend::statistics) begin again, for one who measures from
+    /// now on: counts and sums can be subtracted, extremes cannot.
+    fn restart_extremes(&self) {
+        self.below().iter().for_each(|below| below.restart_extremes());
+    }
+
     /// The devices directly below.
     fn below(&self) -> Vec<Arc<dyn Backend>> {
         Vec::new()

@@ -14,6 +14,14 @@ impl Cell {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
+    /// Sets the count to `n` if it is less. Only one thread at a time may write.
+    #[inline]
+    pub fn raise(&self, n: u64) {
+        if n > self.get() {
+            self.set(n);
+        }
+    }
+
     /// Sets the count. Only one thread at a time may write.
     #[inline]
     pub fn set(&self, n: u64) {

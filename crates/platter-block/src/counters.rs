@@ -178,14 +178,14 @@ pub(crate) const SUB: u64 = 1 << SUB_BITS;
 const TOP_BITS: u32 = 40;
 pub(crate) const BUCKETS: usize = ((TOP_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 
-/// A log-linear histogram of u64 values, 592 buckets, for latencies in nanoseconds.
+/// A log-linear histogram of u64 values, 592 buckets, for latencies in nanoseconds. Sum and extremes are exact.
 #[derive(Debug)]
-pub struct Histogram(pub(crate) Box<[Cell; BUCKETS]>);
-
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram(Box::new(core::array::from_fn(|_| Cell::default())))
-    }
+pub struct Histogram {
+    pub(crate) buckets: Box<[Cell; BUCKETS]>,
+    pub(crate) sum: Cell,
+    /// The complement of the smallest value, and the largest one: 0 where there is none.
+    pub(crate) low: Cell,
+    pub(crate) high: Cell,
 }
 
 #[inline]
@@ -200,14 +200,16 @@ pub(crate) fn bucket_of(value: u64) -> usize {
 
 impl Histogram {
     /// Counts a value. Only one thread at a time may record.
-    #[inline]
     pub fn record(&self, value: u64) {
-        self.0[bucket_of(value)].add(1);
+        self.record_many(value, 1);
     }
 
     /// Counts a value that occurred `count` times. Only one thread at a time may record.
     #[inline]
     pub fn record_many(&self, value: u64, count: u64) {
-        self.0[bucket_of(value)].add(count);
+        self.buckets[bucket_of(value)].add(count);
+        self.sum.add(value.wrapping_mul(count));
+        self.high.raise(value);
+        self.low.raise(!value);
     }
 }

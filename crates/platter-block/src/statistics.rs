@@ -3,8 +3,7 @@
 use crate::bio::Op;
 use crate::counters::Counters;
 use crate::fault::Kind;
-use crate::histogram::floor_of;
-use alloc::vec::Vec;
+use crate::histogram::{Histogram, Sum, floor_of};
 
 /// What the queues of a device have counted since it was opened, including closed lanes, and their present contents.
 /// For a stack these are the queues of all disks below.
@@ -13,7 +12,7 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     errors: [[u64; Kind::ALL.len()]; Op::ALL.len()],
-    latency: [Vec<u64>; Op::ALL.len()],
+    latency: [Sum; Op::ALL.len()],
     /// The present contents of the queues.
     pub gauges: Gauges,
 }
@@ -41,7 +40,7 @@ impl Statistics {
         for (sums, cells) in self.errors.iter_mut().flatten().zip(counters.errors.iter().flatten()) {
             *sums += cells.get();
         }
-        self.latency.iter_mut().zip(&counters.latency).for_each(|(sums, histogram)| histogram.add_to(sums));
+        self.latency.iter_mut().zip(&counters.latency).for_each(|(sum, histogram)| sum.add(histogram));
         self.gauges.in_flight += counters.in_flight();
         self.gauges.queued += counters.queued();
         self.gauges.held += counters.held.get();
@@ -52,10 +51,7 @@ impl Statistics {
         for (sum, count) in self.errors.iter_mut().flatten().zip(other.errors.iter().flatten()) {
             *sum += count;
         }
-        for (sums, counts) in self.latency.iter_mut().zip(&other.latency) {
-            sums.resize(sums.len().max(counts.len()), 0);
-            sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-        }
+        self.latency.iter_mut().zip(&other.latency).for_each(|(sum, more)| sum.merge(more));
         let (sum, gauges) = (&mut self.gauges, &other.gauges);
         sum.in_flight += gauges.in_flight;
         sum.queued += gauges.queued;
@@ -79,13 +75,36 @@ impl Statistics {
     /// a bucket in ns, and the bucket's count. Empty buckets are left out; a bucket is at most a sixteenth of its
     /// smallest latency wide.
     pub fn latency(&self, op: Op) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let counts = self.latency[op as usize].iter().enumerate();
+        let counts = self.latency[op as usize].counts.iter().enumerate();
         counts.filter(|&(_, &count)| count > 0).map(|(bucket, &count)| (floor_of(bucket), count))
     }
 
     /// Number of requests of an operation that have completed, with or without an error.
     pub fn requests(&self, op: Op) -> u64 {
-        self.latency[op as usize].iter().sum()
+        self.latency[op as usize].counts.iter().sum()
+    }
+
+    /// The sum of the latencies of an operation in ns, exact.
+    pub fn total_latency(&self, op: Op) -> u64 {
+        self.latency[op as usize].total
+    }
+
+    /// The smallest and the largest latency of an operation in ns, exact, since the extremes were
+    /// [restarted](crate::backend::Backend::restart_extremes); `None` if nothing has completed.
+    pub fn latency_extremes(&self, op: Op) -> Option<(u64, u64)> {
+        self.latency[op as usize].extremes()
+    }
+
+    /// Has the extremes of latencies begin again.
+    pub fn restart_extremes(&mut self) {
+        self.latency.iter_mut().for_each(Sum::restart_extremes);
+    }
+}
+
+impl Counters {
+    /// Has the extremes of latencies begin again; may be called while others record.
+    pub fn restart_extremes(&self) {
+        self.latency.iter().for_each(Histogram::restart_extremes);
     }
 }
 

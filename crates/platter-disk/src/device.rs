@@ -318,6 +318,12 @@ impl Device {
         self.inner.backend.statistics()
     }
 
+    /// Has the smallest and the largest latency in [`statistics`](Device::statistics) begin again: counts and sums before and
+    /// after a measurement can be subtracted, extremes cannot. One measurement at a time.
+    pub fn restart_extremes(&self) {
+        self.inner.backend.restart_extremes();
+    }
+
     /// The counts of the caches of the device, summed over all handles. `None`: it has no cache.
     pub fn cache_counters(&self) -> Option<HandleCounters> {
         self.inner.backend.cache_counters()

@@ -375,6 +375,11 @@ impl Backend for DiskBackend {
         sum
     }
 
+    fn restart_extremes(&self) {
+        self.0.lanes.restart_extremes();
+        self.0.control_counters.restart_extremes();
+    }
+
     fn allocation(&self, pos: u64, len: u64) -> Result<allocation::Extent, Error> {
         self.0.disk.allocation(pos, len)
     }

@@ -19,7 +19,7 @@ pub(super) struct Before<'a> {
 impl<'a> Before<'a> {
     pub(super) fn new(device: &'a Device) -> Before<'a> {
         let (counters, cache) = (device.counters(), device.cache_counters());
-        Before { device, counters, stats: DeviceStats::of(device), cache }
+        Before { device, counters, stats: DeviceStats::before([device]), cache }
     }
 
     /// The counts since then.

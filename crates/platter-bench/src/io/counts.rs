@@ -16,6 +16,11 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// The counts at the beginning of a measurement.
+    pub(super) fn before(devices: &[Device]) -> Counts {
+        Counts { device: DeviceStats::before(devices), ..Counts::of(devices) }
+    }
+
     /// The counts since the devices were opened.
     pub(super) fn of(devices: &[Device]) -> Counts {
         let mut queues = Snapshot::default();

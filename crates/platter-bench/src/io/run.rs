@@ -27,7 +27,7 @@ use crate::workload::JobOptions;
 pub fn run(job: &JobOptions, devices: &[Device], seed: u64, hooks: Hooks<'_>) -> Result<IoReport, IoError> {
     let clock = shared_clock(devices)?;
     let plan = Plan::new(job, devices, seed, hooks.cancel)?;
-    let before = Counts::of(devices);
+    let before = Counts::before(devices);
     if clock.is_some() {
         let Run { outcome, simulated } = simulated::run(&plan, hooks)?;
         let counts = Counts::of(devices).since(&before);

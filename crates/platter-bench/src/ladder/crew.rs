@@ -58,7 +58,8 @@ where
     let count = || -> Vec<Snapshot> { ladders.iter().map(Ladder::counters).collect() };
     let stats = || DeviceStats::of_all(ladders.iter().map(Ladder::device));
     let waits = || -> u64 { ladders.iter().map(Ladder::waits).sum() };
-    let (before, stats_before, waits_before) = (count(), stats(), waits());
+    let (before, stats_before, waits_before) =
+        (count(), DeviceStats::before(ladders.iter().map(Ladder::device)), waits());
     let (threads, start) = (workers.len(), Barrier::new(workers.len() + 1));
     let (results, began, cpu_before, ticks) = std::thread::scope(|scope| {
         let start = &start;

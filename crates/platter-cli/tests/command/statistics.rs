@@ -81,6 +81,8 @@ fn the_latency_of_the_device_is_that_of_its_commands() {
     let (of_device, of_job) =
         (device["lat_p50_ns"].as_u64().unwrap(), result["lat_p50_ns"].as_u64().unwrap());
     assert!((93_000..=107_000).contains(&of_device), "{of_device}");
+    let exact = ["lat_min_ns", "lat_mean_ns", "lat_max_ns"].map(|name| device[name].as_f64().unwrap());
+    assert_eq!(exact, [100_000.0; 3]);
     assert!((370_000..=430_000).contains(&of_job), "{of_job}");
 }
 

@@ -344,6 +344,17 @@ impl Lanes {
         sum
     }
     /// Statistics of all lanes, including closed ones.
+    /// Has the extremes of latencies begin again.
+    pub(super) fn restart_extremes(&self) {
+        let mut list = lock(&self.list);
+        list.retired_statistics.restart_extremes();
+        for slot in &list.slots {
+            if let Slot::Open(cell) = slot {
+                cell.counters.restart_extremes();
+            }
+        }
+    }
+
     pub(super) fn statistics(&self) -> Statistics {
         let list = lock(&self.list);
         let mut sum = list.retired_statistics.clone();

@@ -351,6 +351,7 @@ impl Out<'_> {
         for device in std::mem::take(&mut self.devices) {
             for op in Op::ALL {
                 let buckets: Vec<(u64, u64)> = device.statistics.latency(op).collect();
+                let sum = device.statistics.total_latency(op);
                 let (name, op) = (device.name.as_str(), label_of(op));
                 for bound in BOUNDS_NS {
                     // A bucket of the queue counts where its smallest latency is.
@@ -360,9 +361,6 @@ impl Out<'_> {
                     self.line("_bucket", &labels, below);
                 }
                 let count: u64 = buckets.iter().map(|(_, count)| count).sum();
-                // The middle of a bucket, which is a sixteenth of its smallest latency wide.
-                let sum: u128 =
-                    buckets.iter().map(|(low, n)| u128::from(low + low / 32) * u128::from(*n)).sum();
                 self.line("_bucket", &[("device", name), ("op", &op), ("le", "+Inf")], count);
                 self.line("_sum", &[("device", name), ("op", &op)], sum as f64 / 1e9);
                 self.line("_count", &[("device", name), ("op", &op)], count);
