@@ -29,21 +29,21 @@ pub fn measure(
     cell.check()?;
     harness.check()?;
     let targets = array::targets(cell, disks)?;
-    let stats = || DeviceStats::of_all(&disks[..cell.disks]);
-    let before = stats();
-    let watch = watch.then(|| Watch::start(&disks[..cell.disks]));
+    let disks = &disks[..cell.disks];
+    let before = DeviceStats::before(disks);
+    let watch = watch.then(|| Watch::start(disks));
     let clock = targets[0].clock();
-    let run = Run { cell, harness, targets: &targets, cancel };
-    let rates = match &clock {
+    let run = Run { cell, harness, targets: &targets, disks, cancel };
+    let measured = match &clock {
         Clock::Virtual(_) => run.in_virtual_time()?,
         Clock::Host => run.in_real_time()?,
     };
     let busy = watch.map(|watch| watch.finish(clock.now()));
-    let Some(mut rates) = rates else { return Ok(None) };
+    let Some((mut rates, device)) = measured else { return Ok(None) };
     // All processes work at the same time: the total rate is the rate of one times their number.
     rates.iter_mut().for_each(|rate| *rate *= targets.len() as f64);
     let sample = Sample::new(&rates).map_err(|error| ChunkedError::Option(error.to_string()))?;
-    let device = stats().since(&before);
+    let device = device.since(&before);
     Ok(Some(Point { cell: *cell, quartiles: sample.quartiles(), samples: sample.count(), busy, device }))
 }
 
@@ -51,10 +51,13 @@ struct Run<'a> {
     cell: &'a Cell,
     harness: &'a Harness,
     targets: &'a [Device],
+    /// Below the targets.
+    disks: &'a [Device],
     cancel: &'a AtomicBool,
 }
 
-type Rates = Option<Vec<f64>>;
+/// The rates of the processes, and what the disks have counted by then. `None`: cancelled.
+type Measured = Option<(Vec<f64>, DeviceStats)>;
 
 impl Run<'_> {
     fn open(&self, index: usize) -> Result<Process, ChunkedError> {
@@ -65,17 +68,18 @@ impl Run<'_> {
         self.cancel.load(Ordering::Relaxed)
     }
 
-    fn in_virtual_time(&self) -> Result<Rates, ChunkedError> {
+    fn in_virtual_time(&self) -> Result<Measured, ChunkedError> {
         let left = AtomicUsize::new(self.targets.len());
         let all = (0..self.targets.len()).map(|index| self.open(index));
         let mut processes = Processes { all: all.collect::<Result<_, _>>()?, left: &left };
         let mut load = Load::new(self.targets[0].clock(), self.targets.len() as u32, 0);
         processes.start(&mut load)?;
         let cancelled = load.run_unless(&mut processes, Time(u64::MAX), self.cancel)?;
-        Ok((!cancelled).then(|| processes.rates()))
+        // Before the channels are closed, which gives up the I/O in flight.
+        Ok((!cancelled).then(|| (processes.rates(), DeviceStats::of_all(self.disks))))
     }
 
-    fn in_real_time(&self) -> Result<Rates, ChunkedError> {
+    fn in_real_time(&self) -> Result<Measured, ChunkedError> {
         let left = AtomicUsize::new(self.targets.len());
         let failed = AtomicBool::new(false);
         let rates = Mutex::new(Vec::new());
@@ -97,7 +101,8 @@ impl Run<'_> {
         });
         results.into_iter().collect::<Result<(), _>>()?;
         let rates = rates.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok((!self.is_cancelled()).then_some(rates))
+        // The workers have waited for the I/O in flight.
+        Ok((!self.is_cancelled()).then(|| (rates, DeviceStats::of_all(self.disks))))
     }
 
     /// One process in real time; it works until all have their samples.
