@@ -10,13 +10,15 @@
 //!   - < FILE` and `iowatcher` (if the name ends in `.dump`) read it.
 //!
 //! Devices are numbered from 0,0 in the order of the run, and a message names each. The processor column is
-//! the number of the queue.
+//! the number of the queue, and the process is that of the bio ([`Context`](platter_block::bio::Context)): for events of a
+//! queue, and bios without one, this process.
 
 mod binary;
 mod text;
 
 use crate::clock;
 use crate::device::Device;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +51,15 @@ struct Stamp {
     sequence: u32,
     /// Since the trace began, in ns.
     ns: u64,
+    /// The process of the bio; 0: none.
+    process: u32,
+}
+
+impl Stamp {
+    /// The number in the column of the process.
+    fn process(self) -> u32 {
+        if self.process == 0 { std::process::id() } else { self.process }
+    }
 }
 
 /// Where the events go; shared by all queues.
@@ -56,6 +67,8 @@ struct Output {
     /// `None` after the end: queues that have not run since then still have their sinks.
     to: Option<Box<dyn Write + Send>>,
     format: Format,
+    /// The processes whose names were written.
+    named: BTreeSet<u32>,
     error: Option<io::Error>,
 }
 
@@ -86,7 +99,12 @@ impl Output {
     fn event(&mut self, at: Stamp, event: &Event) {
         match self.format {
             Format::Text => self.write(text::event(at, event).as_bytes()),
-            Format::Blktrace => self.write(&binary::event(at, event)),
+            Format::Blktrace => {
+                if at.process != 0 && self.named.insert(at.process) {
+                    self.write(&binary::process(at));
+                }
+                self.write(&binary::event(at, event));
+            }
         }
     }
 }
@@ -103,7 +121,8 @@ impl Tracer {
     /// Sends the events of all queues below `devices` to `to`: of the shared queues at once, of each lane from its next
     /// batch on.
     pub fn start(devices: &[Device], format: Format, to: Box<dyn Write + Send>) -> Self {
-        let output = Arc::new(Mutex::new(Output { to: Some(to), format, error: None }));
+        let output =
+            Arc::new(Mutex::new(Output { to: Some(to), format, named: BTreeSet::new(), error: None }));
         let mut disks = Vec::new();
         let mut stack: Vec<Arc<dyn Backend>> =
             devices.iter().rev().map(|d| Arc::clone(d.backend())).collect();
@@ -175,6 +194,7 @@ impl Sink for QueueSink {
         // In virtual time nothing passes within a batch: its time is that of the event.
         let now = if self.simulated { event.time } else { clock::now() };
         let ns = now.since(self.origin).0;
-        output.event(Stamp { device: self.device, queue: self.queue, sequence: self.sequence, ns }, event);
+        let QueueSink { device, queue, sequence, .. } = *self;
+        output.event(Stamp { device, queue, sequence, ns, process: event.context }, event);
     }
 }

@@ -11,6 +11,42 @@ use super::verify::Checker;
 use super::worker::Worker;
 use crate::workload::{Arrivals, Io, IoStream};
 
+/// Pauses of a job, as with fio: after each `blocks` I/Os it waits until all of them have completed, and then for the time.
+/// With a pause there are never more I/Os in flight than that, whatever the depth.
+pub(super) struct Thinking {
+    time: Span,
+    blocks: u32,
+    /// I/Os started since the last pause.
+    started: u32,
+    in_flight: u32,
+    /// End of the pause.
+    until: Time,
+}
+
+impl Thinking {
+    pub(super) fn new(time: Span, blocks: u32) -> Self {
+        Self { time, blocks, started: 0, in_flight: 0, until: Time::default() }
+    }
+
+    /// Whether only the completion of I/Os in flight lets another one start.
+    fn holds(&self) -> bool {
+        self.time > Span::ZERO && self.started >= self.blocks
+    }
+
+    fn start(&mut self) {
+        self.started = self.started.saturating_add(1);
+        self.in_flight += 1;
+    }
+
+    fn end(&mut self, now: Time) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        if self.holds() && self.in_flight == 0 {
+            self.started = 0;
+            self.until = now + self.time;
+        }
+    }
+}
+
 /// Decides the kind and the start of each I/O.
 pub(super) struct Careful {
     ios: IoStream,
@@ -19,9 +55,7 @@ pub(super) struct Careful {
     /// Drawn, but its block is still being written.
     postponed: Option<Io>,
     arrivals: Option<Arrivals>,
-    think: Span,
-    /// End of the pause.
-    rests_until: Time,
+    thinking: Thinking,
     checker: Option<Checker>,
     latency: bool,
 }
@@ -30,12 +64,11 @@ impl Careful {
     pub(super) fn new(
         ios: IoStream,
         arrivals: Option<Arrivals>,
-        think: Span,
+        thinking: Thinking,
         checker: Option<Checker>,
         latency: bool,
     ) -> Self {
-        let rests_until = Time::default();
-        Self { ios, read_back: None, postponed: None, arrivals, think, rests_until, checker, latency }
+        Self { ios, read_back: None, postponed: None, arrivals, thinking, checker, latency }
     }
 
     /// Runs until `until` or until no I/O is left, and returns with the desk's time there. I/O in flight
@@ -60,11 +93,11 @@ impl Careful {
     /// When an idle bio is to start, which is after the time of the desk; `None` when no bio is idle, or when only a
     /// completion can start it.
     pub(super) fn next_start(&self, desk: &Desk) -> Option<Time> {
-        if desk.left == 0 || desk.idle.is_empty() {
+        if desk.left == 0 || desk.idle.is_empty() || self.thinking.holds() {
             return None;
         }
         let paced = self.arrivals.as_ref().map_or(Time::default(), |arrivals| Time(arrivals.peek()));
-        Some(paced.max(self.rests_until)).filter(|&at| at > desk.now)
+        Some(paced.max(self.thinking.until)).filter(|&at| at > desk.now)
     }
 
     /// I/Os that were meant to start before `end` and had no free bio by then, of `left` that might have started.
@@ -74,7 +107,8 @@ impl Careful {
 
     /// Starts the I/Os that are due at the desk's time.
     pub(super) fn start_due(&mut self, desk: &mut Desk, submit: &mut impl FnMut(Bio) -> Result<(), Full>) {
-        while desk.left > 0 && !desk.idle.is_empty() && desk.now >= self.rests_until {
+        let may_start = |thinking: &Thinking, now| !thinking.holds() && now >= thinking.until;
+        while desk.left > 0 && !desk.idle.is_empty() && may_start(&self.thinking, desk.now) {
             let Some(io) = self.postponed.take().or_else(|| self.draw()) else {
                 desk.left = 0;
                 return;
@@ -99,8 +133,9 @@ impl Careful {
                 desk.left -= 1;
                 desk.note_start(&bio, start);
                 // The channel has room for every bio there is.
-                if let Err(full) = submit(bio) {
-                    desk.idle.push(full.0);
+                match submit(bio) {
+                    Ok(()) => self.thinking.start(),
+                    Err(full) => desk.idle.push(full.0),
                 }
             }
         }
@@ -150,9 +185,7 @@ impl Careful {
         if let Some(checker) = &mut self.checker {
             checker.completed(&mut bio, tally);
         }
-        if self.think > Span::ZERO {
-            self.rests_until = desk.now + self.think;
-        }
+        self.thinking.end(desk.now);
         if bio.status().is_err() {
             return desk.failed(bio, tally);
         }
@@ -167,7 +200,7 @@ impl Careful {
     /// Starts to read back all written blocks, as fast as possible. Returns their number.
     pub(super) fn begin_reading_back(&mut self) -> u64 {
         let Some(checker) = &mut self.checker else { return 0 };
-        (self.arrivals, self.think, self.rests_until) = (None, Span::ZERO, Time::default());
+        (self.arrivals, self.thinking) = (None, Thinking::new(Span::ZERO, 1));
         self.postponed = None;
         self.read_back = Some(0);
         checker.expect_latest()

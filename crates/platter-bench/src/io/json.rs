@@ -95,6 +95,7 @@ impl IoReport {
             "gtod_reduce": job.gtod_reduce,
             "direct": job.direct,
             "thinktime_ns": ns(job.thinktime),
+            "thinktime_blocks": job.thinktime_blocks,
         })
     }
 

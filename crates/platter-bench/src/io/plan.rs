@@ -8,7 +8,7 @@ use platter_disk::device::Device;
 use platter_disk::pool::{PAGE, Pool, PoolBuf, Registration};
 
 use super::IoError;
-use super::careful::Careful;
+use super::careful::{Careful, Thinking};
 use super::desk::Desk;
 use super::gate::StartGate;
 use super::verify::Checker;
@@ -157,7 +157,10 @@ impl<'a> Plan<'a> {
         let job = self.job;
         let region = self.target(index).region;
         let arrivals = job.rate_iops.and_then(|rate| match job.rate_process {
-            RateProcess::Linear => Pacer::new(rate, start_ns).map(|pacer| Arrivals::Linear(pacer, 0)),
+            RateProcess::Linear => {
+                let pacer = Pacer::new(rate, start_ns)?;
+                Some(Arrivals::Linear(pacer.staggered(index, job.numjobs), 0))
+            }
             RateProcess::Poisson => {
                 let rng = Seeded::stream(self.seed, u64::from(index) | 1 << 62);
                 Poisson::new(rate, start_ns, rng).map(Arrivals::Poisson)
@@ -168,7 +171,8 @@ impl<'a> Plan<'a> {
             Some(verifier) if job.rw.writes() => Some(Checker::of_writes(verifier, region)?),
             Some(verifier) => Some(Checker::of_reads(verifier, region)),
         };
-        Ok(Careful::new(self.stream(index), arrivals, span(job.thinktime), checker, !job.gtod_reduce))
+        let thinking = Thinking::new(span(job.thinktime), job.thinktime_blocks);
+        Ok(Careful::new(self.stream(index), arrivals, thinking, checker, !job.gtod_reduce))
     }
 
     fn verifier(&self) -> Option<Verifier> {

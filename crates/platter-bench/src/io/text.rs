@@ -78,6 +78,8 @@ impl IoReport {
             process.name().to_owned(),
         );
         add("thinktime", !job.thinktime.is_zero(), format!("{:?}", job.thinktime));
+        let blocks = job.thinktime_blocks;
+        add("thinktime_blocks", blocks != usual.thinktime_blocks, blocks.to_string());
         add("norandommap", job.norandommap, "1".to_owned());
         add("verify", job.verify, "1".to_owned());
         add("direct", !job.direct, "0".to_owned());

@@ -98,8 +98,10 @@ pub struct JobOptions {
     pub gtod_reduce: bool,
     /// Direct I/O. Default true (fio: false), because the page cache is not to be measured.
     pub direct: bool,
-    /// How long a job pauses after each I/O's completion.
+    /// How long a job pauses after each [`thinktime_blocks`](Self::thinktime_blocks) I/Os, once all of them have completed.
     pub thinktime: Duration,
+    /// I/Os between two pauses, whatever `iodepth` is. Default 1.
+    pub thinktime_blocks: u32,
 }
 
 impl Default for JobOptions {
@@ -129,6 +131,7 @@ impl Default for JobOptions {
             gtod_reduce: false,
             direct: true,
             thinktime: Duration::ZERO,
+            thinktime_blocks: 1,
         }
     }
 }

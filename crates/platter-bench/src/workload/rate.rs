@@ -14,7 +14,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 const EXACT_STARTS: u64 = 1 << 16;
 
 /// I/Os at equal distances: number n (from 0) is meant to start at `start + n / rate`, rounded down to a
-/// nanosecond. The rounding does not add up.
+/// nanosecond. The rounding does not add up. Several jobs of one rate [stand](Self::staggered) between each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pacer {
     rate: u64,
@@ -26,6 +26,14 @@ impl Pacer {
     /// `1..=`[`MAX_RATE_IOPS`].
     pub fn new(rate_iops: u64, start_ns: u64) -> Option<Self> {
         (1..=MAX_RATE_IOPS).contains(&rate_iops).then_some(Self { rate: rate_iops, start_ns })
+    }
+
+    /// That of job number `index` of `jobs`: their starts are at equal distances too, and not all at one instant.
+    pub fn staggered(self, index: u32, jobs: u32) -> Self {
+        let distance =
+            u128::from(NS_PER_S) * u128::from(index) / (u128::from(self.rate) * u128::from(jobs.max(1)));
+        // Less than a second.
+        Self { start_ns: self.start_ns.saturating_add(distance as u64), ..self }
     }
 
     /// The scheduled start of I/O number `n`, in ns; `u64::MAX` if that is not representable.

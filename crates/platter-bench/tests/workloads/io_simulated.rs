@@ -85,6 +85,52 @@ fn time_ramp_pauses_and_rates_are_virtual() {
     assert!(began.elapsed() < hour);
 }
 
+/// One I/O for each pause, or as many as `thinktime_blocks` says, whatever the depth: fio has the same rates.
+#[test]
+fn a_pause_follows_each_of_so_many_ios_at_any_depth() {
+    let job = |iodepth, thinktime_blocks| JobOptions {
+        rw: Rw::RandRead,
+        iodepth,
+        thinktime: Duration::from_millis(10),
+        thinktime_blocks,
+        runtime: Some(Duration::from_millis(10_100)),
+        time_based: true,
+        ..JobOptions::default()
+    };
+    // A disk of 32 I/Os at a time, of 100 us each: the I/Os of a pause take one time or several.
+    for (iodepth, blocks, ios) in [
+        (1, 1, 1000),
+        (8, 1, 1000),
+        (32, 1, 1000),
+        (8, 8, 8000),
+        (8, 4, 4000),
+        (2, 4, 4 * 990 + 4),
+        (1, 3, 3 * 980 + 3),
+    ] {
+        let report = run(&job(iodepth, blocks), 32, "none");
+        assert_eq!(report.ios, ios, "depth {iodepth}, {blocks} I/Os between pauses");
+    }
+    let text = run(&job(8, 4), 32, "none").to_text(false);
+    assert!(text.contains("thinktime=10ms thinktime_blocks=4"), "{text}");
+}
+
+/// The starts of jobs with the same linear rate are at equal distances, and not all at one instant: the disk takes one I/O
+/// at a time, and none waits.
+#[test]
+fn jobs_of_a_linear_rate_are_staggered() {
+    let job = JobOptions {
+        rw: Rw::RandRead,
+        numjobs: 8,
+        rate_iops: Some(1000),
+        runtime: Some(Duration::from_secs(1)),
+        time_based: true,
+        ..JobOptions::default()
+    };
+    let report = run(&job, 1, "none");
+    assert_eq!((report.ios, report.missed_ios), (8000, Some(0)));
+    assert_eq!(report.latency.unwrap().max_ns, 100_000);
+}
+
 /// A disk of 10,000 I/Os per second, asked for 20,000: half of the starts never happen, and the report says so.
 #[test]
 fn starts_that_never_happened_are_reported() {

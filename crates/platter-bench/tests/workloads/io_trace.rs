@@ -9,6 +9,7 @@ use platter_disk::open::DiskOptions;
 use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -50,6 +51,7 @@ struct Line {
     queue: u32,
     sequence: u32,
     ns: u64,
+    process: u32,
     action: String,
     sector: u64,
     /// The number of sectors, if the event has one.
@@ -66,11 +68,16 @@ fn lines(bytes: &[u8]) -> Vec<Line> {
         }
         // Device, queue, sequence, time, process, action, RWBS, sector + count [process or error].
         let (seconds, ns) = row[3].split_once('.').unwrap();
-        assert!(row[0] == "0,0" && ns.len() == 9 && row[4] == std::process::id().to_string(), "{line}");
+        assert!(row[0] == "0,0" && ns.len() == 9, "{line}");
+        // Plugs are events of the queue, which belongs to no job.
+        let is_of_queue = ["P", "U", "UT"].contains(&row[5]);
+        let process: u32 = row[4].parse().unwrap();
+        assert_eq!(is_of_queue, process == std::process::id(), "{line}");
         Some(Line {
             queue: row[1].parse().unwrap(),
             sequence: row[2].parse().unwrap(),
             ns: seconds.parse::<u64>().unwrap() * 1_000_000_000 + ns.parse::<u64>().unwrap(),
+            process,
             action: row[5].to_owned(),
             sector: row.get(7).and_then(|sector| sector.parse().ok()).unwrap_or(u64::MAX),
             sectors: row.get(9).filter(|_| row[8] == "+").map(|count| count.parse().unwrap()),
@@ -167,6 +174,35 @@ fn times_of_simulated_devices_are_virtual() {
     assert!(lives.iter().any(|times| times[3] - times[0] == 100_000), "nothing waited: {lives:?}");
 }
 
+#[test]
+fn each_job_has_a_process_of_its_own() {
+    let jobs = |contexts: &[u32]| JobOptions {
+        rw: Rw::RandRead,
+        numjobs: 3,
+        number_ios: Some(10),
+        contexts: contexts.to_vec(),
+        ..JobOptions::default()
+    };
+    for (contexts, processes) in [(&[] as &[u32], [1, 2, 3]), (&[7, 9, 7], [7, 7, 9])] {
+        let device = Device::null(1 << 40).unwrap();
+        let (_, bytes) = traced(&jobs(contexts), &[device], Format::Text);
+        for letter in ["Q", "D", "C"] {
+            let mut found: Vec<u32> =
+                lines(&bytes).iter().filter(|line| line.action == letter).map(|line| line.process).collect();
+            found.sort_unstable();
+            assert_eq!(found, processes.map(|process| [process; 10]).concat(), "{letter}");
+        }
+        let device = Device::null(1 << 40).unwrap();
+        let (_, bytes) = traced(&jobs(contexts), &[device], Format::Blktrace);
+        let records = records(&bytes);
+        let of = |action: u32| -> BTreeSet<u32> {
+            records.iter().filter(|record| record.u32(28) == action).map(|record| record.u32(32)).collect()
+        };
+        let named = BTreeSet::from_iter(processes.into_iter().chain([std::process::id()]));
+        assert_eq!(of(1 << 26), named, "each process has a name");
+    }
+}
+
 /// A record of blktrace: `struct blk_io_trace`, and its data.
 struct Record<'a> {
     bytes: &'a [u8],
@@ -215,8 +251,8 @@ fn the_binary_trace_says_what_the_text_says() {
         let (lines, records) = (lines(&text), records(&binary));
         let notes: Vec<u32> =
             records.iter().map(|r| r.u32(28)).filter(|action| action & NOTIFY != 0).collect();
-        // The time of the trace, its process, and the name of the device.
-        assert_eq!(notes, [NOTIFY | 1, NOTIFY, NOTIFY | 2]);
+        // The time of the trace, its process, the name of the device, and the process of the job.
+        assert_eq!(notes, [NOTIFY | 1, NOTIFY, NOTIFY | 2, NOTIFY]);
         assert_eq!(&records[2].bytes[48..], b"ideal");
         let events: Vec<&Record<'_>> = records.iter().filter(|r| r.u32(28) & NOTIFY == 0).collect();
         assert_eq!(events.len(), lines.len(), "{elevator}");
@@ -225,6 +261,7 @@ fn the_binary_trace_says_what_the_text_says() {
                 [record.u32(28) as usize & 0xffff];
             assert_eq!((letter, record.u64(8)), (line.action.as_str(), line.ns));
             assert_eq!((record.u32(40), record.u32(4)), (line.queue, line.sequence));
+            assert_eq!(record.u32(32), line.process);
             if let Some(sectors) = line.sectors {
                 assert_eq!((record.u64(16), record.u32(24)), (line.sector, sectors * 512));
             }

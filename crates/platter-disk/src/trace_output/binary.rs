@@ -4,7 +4,6 @@
 use super::{PROCESS, SECTOR, Stamp};
 use platter_block::bio::{Flags, Op};
 use platter_block::trace::{Action, Event};
-use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `BLK_IO_TRACE_MAGIC` with the version of the records, 7.
@@ -50,7 +49,7 @@ impl Record {
         out.extend(sector.to_ne_bytes());
         out.extend(bytes.to_ne_bytes());
         out.extend(action.to_ne_bytes());
-        out.extend(process::id().to_ne_bytes());
+        out.extend(at.process().to_ne_bytes());
         // Major 0; the minor number takes the lower 20 bits.
         out.extend(at.device.to_ne_bytes());
         out.extend(at.queue.to_ne_bytes());
@@ -65,10 +64,16 @@ impl Record {
 pub(super) fn begin() -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let time = [(now.as_secs() as u32).to_ne_bytes(), now.subsec_nanos().to_ne_bytes()].concat();
+    let note = Record { action: TIMESTAMP, ..Record::default() };
+    [note.with(&time), process(Stamp::default())].concat()
+}
+
+/// The record that names a process.
+pub(super) fn process(at: Stamp) -> Vec<u8> {
     let mut name = [0; 16];
     name[..PROCESS.len()].copy_from_slice(PROCESS.as_bytes());
-    let note = |action| Record { action, ..Record::default() };
-    [note(TIMESTAMP).with(&time), note(PROCESS_NAME).with(&name)].concat()
+    let at = Stamp { process: at.process, ns: at.ns, ..Stamp::default() };
+    Record { at, action: PROCESS_NAME, ..Record::default() }.with(&name)
 }
 
 /// The message that names a device.

@@ -7,12 +7,11 @@
 use super::{PROCESS, SECTOR, Stamp};
 use platter_block::bio::{Flags, Op};
 use platter_block::trace::{Action, Event};
-use std::process;
 
 /// The line that names a device.
 pub(super) fn name(device: u32, name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    format!("{} m   N {name}\n", head(Stamp { device, queue: 0, sequence: 0, ns: 0 }))
+    format!("{} m   N {name}\n", head(Stamp { device, ..Stamp::default() }))
 }
 
 /// The line of an event.
@@ -21,9 +20,10 @@ pub(super) fn event(at: Stamp, event: &Event) -> String {
 }
 
 /// The columns up to the process id: `%D %2c %8s %5T.%9t %5p`.
-fn head(Stamp { device, queue, sequence, ns }: Stamp) -> String {
+fn head(at: Stamp) -> String {
+    let Stamp { device, queue, sequence, ns, .. } = at;
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    format!("  0,{device:<3} {queue:>2} {sequence:>8} {seconds:>5}.{rest:09} {:>5}", process::id())
+    format!("  0,{device:<3} {queue:>2} {sequence:>8} {seconds:>5}.{rest:09} {:>5}", at.process())
 }
 
 fn tail(event: &Event) -> String {

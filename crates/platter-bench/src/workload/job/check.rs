@@ -136,6 +136,13 @@ impl JobOptions {
                 return Err(JobError::new(option, format!("{time:?}"), allowed));
             }
         }
+        if self.thinktime_blocks == 0 {
+            return Err(JobError::new("thinktime_blocks", 0, "at least 1 I/O between two pauses"));
+        }
+        if self.thinktime.is_zero() && self.thinktime_blocks != 1 {
+            let allowed = "it does nothing without thinktime; give thinktime too, or leave it out";
+            return Err(JobError::new("thinktime_blocks", self.thinktime_blocks, allowed));
+        }
         if self.number_ios == Some(0) {
             return Err(JobError::new("number_ios", 0, "at least 1; leave it out for no limit"));
         }
@@ -191,6 +198,12 @@ impl JobOptions {
             return refuse(
                 "a read job can only verify what an earlier job wrote; give the seed of that job, or write first \
                  with rw=write",
+            );
+        }
+        if self.rw.is_mixed() && self.rwmixread >= 100 {
+            return refuse(
+                "with rwmixread=100 nothing is written, and reads of a mix are not checked; lower rwmixread, or use \
+                 rw=read or rw=randread with the seed of the job that wrote",
             );
         }
         if self.rw.writes() && self.numjobs > 1 {

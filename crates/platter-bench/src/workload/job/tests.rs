@@ -80,6 +80,14 @@ fn every_job_ends() {
     assert_eq!(refused(JobOptions { ramp_time: Duration::MAX, ..job() }).0, "ramp_time");
     assert_eq!(refused(JobOptions { thinktime: Duration::MAX, ..job() }).0, "thinktime");
     assert_eq!(refused(JobOptions { number_ios: Some(0), ..job() }).0, "number_ios");
+    let think = |micros, blocks| JobOptions {
+        thinktime: Duration::from_micros(micros),
+        thinktime_blocks: blocks,
+        ..job()
+    };
+    assert!(refused(think(1, 0)).1.contains("thinktime_blocks=0 is not allowed: at least 1"));
+    assert!(refused(think(0, 4)).1.contains("without thinktime"));
+    assert_eq!(think(1, 4).check(&DISK), Ok(()));
 
     let timed = JobOptions { time_based: true, runtime: Some(Duration::from_secs(2)), ..job() };
     assert_eq!(timed.check(&DISK), Ok(()));
@@ -117,6 +125,11 @@ fn verification_needs_something_to_verify() {
     for rw in [Rw::Read, Rw::RandRead] {
         assert!(refused(verify(rw)).1.contains("give the seed of that job"));
         assert_eq!(JobOptions { seed: Some(4), ..verify(rw) }.check(&DISK), Ok(()));
+    }
+    for rw in [Rw::ReadWrite, Rw::RandRw] {
+        let reads = |rwmixread| JobOptions { rwmixread, seed: Some(4), ..verify(rw) };
+        assert!(refused(reads(100)).1.contains("with rwmixread=100 nothing is written"));
+        assert_eq!(reads(99).check(&DISK), Ok(()));
     }
     for rw in [Rw::Trim, Rw::RandTrim] {
         assert!(refused(verify(rw)).1.contains("nothing to verify"));

@@ -50,9 +50,12 @@ pub(super) struct Options {
     /// Distribution of the start times: linear or poisson
     #[arg(long, value_name = "PROCESS", default_value = "linear", value_parser = process)]
     rate_process: RateProcess,
-    /// Pause each job this long after a completion: 100 (microseconds), 100us, 1ms
+    /// Pause each job this long after each --thinktime_blocks I/Os, once they have completed: 100 (microseconds), 100us, 1ms
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = micros)]
     thinktime: Time,
+    /// I/Os between two pauses, whatever --iodepth is
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    thinktime_blocks: u32,
     /// Write blocks with headers, read them back and check them; a read workload checks what a write workload with
     /// the same seed wrote
     #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1",
@@ -142,6 +145,7 @@ impl Options {
             gtod_reduce: self.gtod_reduce,
             direct: self.direct.unwrap_or(true),
             thinktime: self.thinktime.value,
+            thinktime_blocks: self.thinktime_blocks,
         })
     }
 
