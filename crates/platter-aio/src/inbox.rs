@@ -87,10 +87,16 @@ impl Inbox {
         self.outstanding.fetch_sub(places, Ordering::Relaxed);
     }
 
-    /// Hands over commands; those of one call stay together.
-    pub(crate) fn push(&self, commands: impl IntoIterator<Item = Command>) {
+    /// Hands over commands; those of one call stay together. Returns commands that nothing will take: the program has closed
+    /// the engine's descriptors, and it cannot be woken.
+    pub(crate) fn push(&self, commands: impl IntoIterator<Item = Command>) -> Vec<Command> {
         self.lock().extend(commands);
-        self.waker.wake();
+        if self.waker.wake() { Vec::new() } else { std::mem::take(&mut *self.lock()) }
+    }
+
+    /// Whether the engine is awake, or can be woken.
+    pub(crate) fn is_reachable(&self) -> bool {
+        self.waker.is_reachable()
     }
 
     /// Exchanges the list for an empty one.

@@ -62,6 +62,15 @@ fn prepare(
     }
 }
 
+/// A block that asks for nothing. With glibc, which leaves it alone, a block of zeroes says that it has ended.
+fn nothing_to_do(block: BlockRef) {
+    let generation = process::generation();
+    if block.status(generation) == Status::None {
+        block.begin(generation);
+        block.end(0);
+    }
+}
+
 /// # Safety
 /// As for `aio_read`.
 unsafe fn submit(block: *mut Block, op: CallOp) -> c_int {
@@ -69,7 +78,7 @@ unsafe fn submit(block: *mut Block, op: CallOp) -> c_int {
     let Some(block) = (unsafe { BlockRef::new(block) }) else { return fail(libc::EINVAL) };
     let started = process::engine().and_then(|running| {
         let request = prepare(running, block, op, running.personality)?;
-        running.inbox.push([Command::Start(request)]);
+        running.push([Command::Start(request)]);
         Ok(())
     });
     started.map_or_else(fail, |()| 0)
@@ -222,10 +231,12 @@ pub unsafe extern "C" fn aio_cancel(fd: c_int, block: *mut Block) -> c_int {
     }
     let Some(running) = process::running() else { return AIO_ALLDONE };
     let reply = Arc::new(Reply::default());
-    running.inbox.push([Command::Cancel(Cancel { fd, block, reply: Arc::clone(&reply) })]);
+    running.push([Command::Cancel(Cancel { fd, block, reply: Arc::clone(&reply) })]);
     let answer = reply.wait();
     debug_assert!([AIO_CANCELED, AIO_NOTCANCELED, AIO_ALLDONE].contains(&answer));
-    answer
+    // An engine whose descriptors were closed may have it.
+    let in_progress = |block: BlockRef| block.status(process::generation()) == Status::InProgress;
+    if answer == AIO_ALLDONE && block.is_some_and(in_progress) { AIO_NOTCANCELED } else { answer }
 }
 
 /// Starts the requests of a list; `LIO_WAIT` waits until all have ended, `LIO_NOWAIT` returns at once and notifies by
@@ -261,7 +272,10 @@ pub unsafe extern "C" fn lio_listio(
         let op = match block.fields().lio_opcode {
             LIO_READ => CallOp::Read,
             LIO_WRITE => CallOp::Write,
-            LIO_NOP => continue,
+            LIO_NOP => {
+                nothing_to_do(block);
+                continue;
+            }
             _ => {
                 block.refuse(process::generation(), libc::EINVAL);
                 worst = if worst == 0 { libc::EIO } else { worst };
@@ -295,7 +309,7 @@ fn finish_list(
     }
     let group = Arc::new(Group::new(requests.len() as u32, event));
     requests.iter_mut().for_each(|request| request.group = Some(Arc::clone(&group)));
-    running.inbox.push(requests.into_iter().map(Command::Start));
+    running.push(requests.into_iter().map(Command::Start));
     if mode == LIO_WAIT && BOARD.wait(|| group.is_over(), None).is_err() {
         return fail(libc::EINTR);
     }

@@ -1,8 +1,8 @@
 //! The engine of this process: started with the first request, and not inherited by child processes.
 
 use crate::board::Board;
-use crate::engine::Engine;
-use crate::inbox::Inbox;
+use crate::engine::{AIO_NOTCANCELED, Engine};
+use crate::inbox::{Command, Inbox};
 use crate::options::{Options, Personality};
 use crate::statistics::{ReportForm, STATISTICS};
 use crate::sync::Futex;
@@ -25,7 +25,33 @@ pub(crate) struct Running {
     driver: &'static str,
 }
 
-/// The engine, once it runs. Never freed, because any thread may use it until the process ends.
+impl Running {
+    /// Hands commands over. If the program has closed the engine's descriptors just now, requests end with `ECANCELED`, as those
+    /// whose own descriptor is closed before they have started.
+    pub(crate) fn push(&self, commands: impl IntoIterator<Item = Command>) {
+        let left = self.inbox.push(commands);
+        if left.is_empty() {
+            return;
+        }
+        for command in left {
+            match command {
+                Command::Start(request) => {
+                    self.inbox.release(1);
+                    request.give_up(libc::ECANCELED);
+                }
+                Command::Cancel(cancel) => cancel.reply.give(AIO_NOTCANCELED),
+            }
+        }
+        BOARD.post();
+    }
+
+    fn is_reachable(&self) -> bool {
+        self.inbox.is_reachable()
+    }
+}
+
+/// The engine, once it runs. Another one takes its place if the program has closed its descriptors; it goes on with the
+/// requests that it has. Never freed, because any thread may use it until the process ends.
 static RUNNING: AtomicPtr<Running> = AtomicPtr::new(null_mut());
 /// A thread starts the engine. No mutex: the child of a fork resets it, and another
 /// thread of its parent may have held it.
@@ -51,19 +77,19 @@ pub(crate) fn running() -> Option<&'static Running> {
     unsafe { RUNNING.load(Ordering::Acquire).as_ref() }
 }
 
-/// The engine; starts it first if it does not run.
+/// The engine; starts one first if none runs that can be woken.
 ///
 /// # Errors
 /// `ENOSYS` if the options are wrong or the driver is unavailable, which is explained on standard error once; `EAGAIN`
 /// if the system has no resources for it at the moment.
 pub(crate) fn engine() -> Result<&'static Running, c_int> {
-    if let Some(running) = running() {
+    if let Some(running) = running().filter(|running| running.is_reachable()) {
         return Ok(running);
     }
     while STARTING.swap(true, Ordering::Acquire) {
         std::thread::yield_now();
     }
-    let result = match running() {
+    let result = match running().filter(|running| running.is_reachable()) {
         Some(running) => Ok(running),
         None if UNUSABLE.load(Ordering::Relaxed) => Err(libc::ENOSYS),
         None => start(),

@@ -5,6 +5,7 @@ use crate::event::Event;
 use crate::group::Group;
 use crate::options::Personality;
 use crate::order::{Chain, Class};
+use crate::statistics::STATISTICS;
 use libc::c_int;
 use platter_block::bio::{Class as PrioClass, IoPrio};
 use platter_block::segment::{RegionId, Segment};
@@ -12,6 +13,7 @@ use platter_disk::drivers::descriptors::{CallOp, DescriptorCall};
 use std::mem::MaybeUninit;
 use std::os::fd::RawFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Most bytes of one transfer in Linux; longer ones are short.
 const MAX_TRANSFER: usize = 0x7fff_f000;
@@ -113,6 +115,20 @@ impl Request {
             event,
             group: None,
         })
+    }
+}
+
+impl Request {
+    /// Ends a request that the engine does not have. A notification for which the system has no resources is lost.
+    pub(crate) fn give_up(self, error: c_int) {
+        let Request { block, event, group, .. } = self;
+        block.end(-i64::from(error));
+        let last = group.and_then(|group| group.leave(true));
+        for event in [Some(event), last].into_iter().flatten().filter(Event::is_sent) {
+            if !event.send() {
+                STATISTICS.lost_notifications.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 }
 

@@ -8,10 +8,13 @@ use rustix::event::epoll;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+mod call_wake;
 mod event_fd;
 mod wake_fd;
 
+pub(crate) use call_wake::CallWake;
 pub(crate) use event_fd::{EventFd, wait_readable};
+use wake_fd::Armed;
 pub(crate) use wake_fd::WakeFd;
 
 /// A set of descriptors behind one descriptor, which is readable if any of them is.

@@ -50,6 +50,14 @@ impl Request {
         unsafe { aio_error(&raw const *self.block) }
     }
 
+    /// Waits for the end of the request.
+    pub(crate) fn error_when_ended(&self) -> i32 {
+        while self.error() == libc::EINPROGRESS {
+            suspend(&[self]);
+        }
+        self.error()
+    }
+
     /// Waits for the end of the request and takes its result.
     pub(crate) fn finish(&mut self) -> Result<usize, i32> {
         suspend(&[self]);

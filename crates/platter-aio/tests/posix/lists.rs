@@ -43,7 +43,20 @@ fn a_list_is_waited_for() {
         [entry(&mut write, LIO_WRITE), null_mut(), entry(&mut nothing, LIO_NOP), entry(&mut read, LIO_READ)];
     assert_eq!(wait(&list), Ok(0));
     assert_eq!((write.result(), read.result()), (Ok(50), Ok(100)));
+    assert_eq!((nothing.error(), nothing.result()), (0, Ok(0)));
     assert_eq!(read.memory, [5; 100]);
+}
+
+#[test]
+fn a_request_that_has_not_ended_is_left_alone_by_a_list_that_asks_nothing_of_it() {
+    let (read_end, write_end) = pipe();
+    let mut read = Request::new(&read_end, 0, vec![0; 4]).read();
+    assert_eq!(wait(&[entry(&mut read, LIO_NOP)]), Ok(0));
+    assert_eq!(read.error(), libc::EINPROGRESS);
+    put(&write_end, b"data");
+    assert_eq!(read.error_when_ended(), 0);
+    assert_eq!(wait(&[entry(&mut read, LIO_NOP)]), Ok(0));
+    assert_eq!(read.result(), Ok(4), "and so is its result");
 }
 
 #[test]

@@ -90,6 +90,22 @@ fn a_c_program_finds_every_function() {
     }
 }
 
+/// A program that closes every descriptor, as daemons do: nothing of the library goes to what has the numbers afterwards, and
+/// its requests go on.
+#[test]
+fn a_program_may_close_every_descriptor() {
+    if !is_there("cc") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let program = compile(directory.path(), "closed", include_str!("closed.c"));
+    for driver in ["auto", "threads"] {
+        let mut command = Command::new(&program);
+        command.arg(directory.path().join("data")).env("LD_PRELOAD", library());
+        succeeds(command.env("PLATTER_AIO_DRIVER", driver));
+    }
+}
+
 /// fio writes with checksums in each block and reads everything back.
 #[test]
 fn fio_verifies_what_it_has_written() {

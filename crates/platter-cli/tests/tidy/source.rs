@@ -75,6 +75,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/drivers/memory/store.rs", "a disk in memory, shared between threads"),
     ("crates/platter-disk/src/drivers/threads/calls.rs", "system calls over segments"),
     ("crates/platter-disk/src/drivers/uring.rs", "submission queue entries over segments"),
+    ("crates/platter-disk/src/drivers/uring/place.rs", "system calls without a safe wrapper"),
     ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
     ("crates/platter-disk/src/drivers/uring/seen.rs", "the tail of a ring, mapped"),
     ("crates/platter-disk/src/fiemap.rs", "an ioctl without a safe wrapper"),

@@ -1,6 +1,6 @@
 //! Opens channels for calls on descriptors: the driver that is asked for, or the first that works here.
 
-use crate::wake::WakeFd;
+use crate::wake::CallWake;
 use std::io;
 use std::sync::Arc;
 
@@ -22,12 +22,20 @@ pub struct DescriptorOptions {
 
 /// Ends the wait of a channel from another thread.
 #[derive(Clone)]
-pub struct Waker(Arc<WakeFd>);
+pub struct Waker(Arc<CallWake>);
 
 impl Waker {
-    /// Ends a wait that has begun, and costs one atomic read if there is none.
-    pub fn wake(&self) {
-        self.0.ring();
+    /// Ends a wait that has begun, and costs two atomic reads if there is none. `false`: the program has closed the
+    /// descriptors by which the channel is woken, so it may wait for ever. Work that was handed over before this call must be
+    /// taken back, unless the channel has taken it.
+    #[must_use]
+    pub fn wake(&self) -> bool {
+        self.0.ring()
+    }
+
+    /// Whether the channel is awake, or can be woken.
+    pub fn is_reachable(&self) -> bool {
+        self.0.is_reachable()
     }
 }
 
@@ -35,7 +43,7 @@ impl Waker {
 pub struct DescriptorOpener {
     kind: FileDriver,
     options: DescriptorOptions,
-    wake: Arc<WakeFd>,
+    wake: Arc<CallWake>,
 }
 
 impl DescriptorOpener {
@@ -50,8 +58,13 @@ impl DescriptorOpener {
             let why = format!("a depth of {} is out of range: give 1 to {MAX_DEPTH}", options.depth);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
-        let wake = WakeFd::opened()?;
+        // First, so that a shortage of descriptors does not decide which driver is taken.
+        let sockets = match options.driver {
+            Choice::Only(FileDriver::Threads) => None,
+            _ => Some(CallWake::for_ring()?),
+        };
         let kind = choose::choose_for_descriptors(options.driver)?;
+        let wake = sockets.filter(|_| kind == FileDriver::Uring).unwrap_or_else(CallWake::bell);
         Ok(DescriptorOpener { kind, options, wake: Arc::new(wake) })
     }
 

@@ -14,6 +14,8 @@ mod dead;
 mod descriptors;
 mod kernel;
 mod open;
+#[allow(unsafe_code)]
+mod place;
 mod regions;
 #[allow(unsafe_code)]
 mod ring;

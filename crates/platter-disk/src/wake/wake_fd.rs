@@ -5,6 +5,36 @@ use crate::sync::{AtomicBool, Ordering};
 use std::io;
 use std::sync::OnceLock;
 
+/// Whether a thread sleeps, or is about to. A thread [sets](Armed::set) it, then checks once more for what it waits for, then
+/// sleeps; others make their change visible, then [take](Armed::take) it and wake the thread. Both are sequentially consistent:
+/// either the other thread finds it set, or the sleeper sees the change.
+pub(crate) struct Armed(AtomicBool);
+
+impl Armed {
+    pub(crate) fn new() -> Armed {
+        Armed(AtomicBool::new(false))
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.swap(true, Ordering::SeqCst);
+    }
+
+    /// Whether the thread has to be woken, by the caller.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.0.load(Ordering::SeqCst) && self.0.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// The thread does not sleep any more, so rings cost nothing.
+    pub(crate) fn clear(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
 /// A descriptor that other threads make readable. A thread [arms](WakeFd::arm) it, then checks once more for what it
 /// waits for, then sleeps; others make their change visible, then [ring](WakeFd::ring). Both are sequentially
 /// consistent: either the ringing thread sees the descriptor armed, or the sleeper sees the change.
@@ -12,7 +42,7 @@ use std::sync::OnceLock;
 /// The signal of a ring may arrive after the descriptor has been armed again. It then ends one sleep for nothing.
 /// Arming clears the descriptor each time, a system call, so that this does not happen a second time.
 pub(crate) struct WakeFd {
-    armed: AtomicBool,
+    armed: Armed,
     /// Opened when it is armed for the first time that the process has a free descriptor.
     fd: OnceLock<EventFd>,
 }
@@ -20,7 +50,7 @@ pub(crate) struct WakeFd {
 impl WakeFd {
     /// A descriptor that is not armed, and not open yet.
     pub(crate) fn new() -> WakeFd {
-        WakeFd { armed: AtomicBool::new(false), fd: OnceLock::new() }
+        WakeFd { armed: Armed::new(), fd: OnceLock::new() }
     }
 
     /// A descriptor that is not armed.
@@ -29,14 +59,13 @@ impl WakeFd {
     /// No descriptor is available.
     pub(crate) fn opened() -> io::Result<WakeFd> {
         let fd = EventFd::new()?;
-        Ok(WakeFd { armed: AtomicBool::new(false), fd: OnceLock::from(fd) })
+        Ok(WakeFd { armed: Armed::new(), fd: OnceLock::from(fd) })
     }
 
     /// Makes the descriptor readable if it is armed.
     #[inline]
     pub(crate) fn ring(&self) {
-        if self.armed.load(Ordering::SeqCst)
-            && self.armed.swap(false, Ordering::SeqCst)
+        if self.armed.take()
             && let Some(fd) = self.fd()
         {
             fd.signal();
@@ -45,7 +74,7 @@ impl WakeFd {
 
     /// Whether a thread sleeps on the descriptor, or is about to.
     pub(crate) fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::SeqCst)
+        self.armed.is_set()
     }
 
     /// Makes the descriptor unreadable until the next ring, and returns it. A thread that sleeps on it arms it before
@@ -57,7 +86,7 @@ impl WakeFd {
             }
             None => self.open(),
         }
-        self.armed.swap(true, Ordering::SeqCst);
+        self.armed.set();
         self.fd()
     }
 
@@ -71,12 +100,12 @@ impl WakeFd {
 
     /// Arms a descriptor that is not readable, or whose ring is noticed anyway, without a system call.
     pub(crate) fn rearm(&self) {
-        self.armed.swap(true, Ordering::SeqCst);
+        self.armed.set();
     }
 
     /// No thread listens any more, so rings cost nothing.
     pub(crate) fn disarm(&self) {
-        self.armed.store(false, Ordering::Release);
+        self.armed.clear();
     }
 
     /// The descriptor, if it is open.

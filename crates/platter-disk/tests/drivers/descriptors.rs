@@ -128,7 +128,7 @@ fn a_waker_ends_a_wait_and_work_prevents_it() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    waker.wake();
+                    assert!(waker.wake());
                     std::thread::yield_now();
                 }
             });

@@ -7,7 +7,7 @@ use crate::runner::Runner;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::tally::Tally;
 use crate::tokens::Tokens;
-use crate::wake::WakeFd;
+use crate::wake::{Armed, EventFd, WakeFd};
 use crate::woken::Woken;
 use crate::{ROUNDS, check, never_leaves};
 use loom::cell::UnsafeCell;
@@ -500,22 +500,24 @@ fn a_descriptor_is_not_left_readable_once_it_has_been_heard() {
 #[test]
 fn a_descriptor_that_is_armed_again_is_heard() {
     check(|| {
-        let shared = Arc::new((WakeFd::new(), AtomicU32::new(0)));
-        let (wake, changes) = &*shared;
-        let first = wake.arm().expect("a descriptor");
+        let shared = Arc::new((Armed::new(), EventFd::new().unwrap(), AtomicU32::new(0)));
+        let (armed, fd, changes) = &*shared;
+        armed.set();
         let ringers = [0, 1].map(|_| {
             let shared = Arc::clone(&shared);
             spawn(move || {
-                let (wake, changes) = &*shared;
+                let (armed, fd, changes) = &*shared;
                 changes.fetch_add(1, Ordering::SeqCst);
-                wake.ring();
+                if armed.take() {
+                    fd.signal();
+                }
             })
         });
         // Awake for another reason.
-        wake.disarm();
-        wake.rearm();
+        armed.clear();
+        armed.set();
         if changes.load(Ordering::SeqCst) == 0 {
-            first.sleep();
+            fd.sleep();
         }
         ringers.into_iter().for_each(|ringer| ringer.join().unwrap());
         assert_eq!(changes.load(Ordering::SeqCst), 2);

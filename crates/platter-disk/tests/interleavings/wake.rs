@@ -5,7 +5,7 @@
 mod wake_fd;
 
 pub(crate) use event_fd::EventFd;
-pub(crate) use wake_fd::WakeFd;
+pub(crate) use wake_fd::{Armed, WakeFd};
 
 mod event_fd {
     use loom::sync::{Condvar, Mutex};

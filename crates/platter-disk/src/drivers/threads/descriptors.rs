@@ -2,7 +2,7 @@
 
 use crate::drivers::descriptors::{CANCELLED, CallOp, DescriptorCall, Descriptors};
 use crate::drivers::pause::Pause;
-use crate::wake::WakeFd;
+use crate::wake::CallWake;
 use crossbeam_queue::ArrayQueue;
 use platter_block::bio::IoPrio;
 use platter_block::driver::Completion;
@@ -21,7 +21,7 @@ struct Shared {
     calls: Box<[Mutex<DescriptorCall>]>,
     /// Completed tags and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
-    wake: Arc<WakeFd>,
+    wake: Arc<CallWake>,
 }
 
 impl Work for Shared {
@@ -33,6 +33,7 @@ impl Work for Shared {
         };
         let pushed = self.done.push((tag, result));
         debug_assert!(pushed.is_ok(), "more completions than tags");
+        // Without descriptors it always can.
         self.wake.ring();
     }
 }
@@ -52,7 +53,11 @@ pub(in crate::drivers) struct DescriptorThreads {
 }
 
 impl DescriptorThreads {
-    pub(in crate::drivers) fn new(depth: u32, workers: Arc<Workers>, wake: Arc<WakeFd>) -> DescriptorThreads {
+    pub(in crate::drivers) fn new(
+        depth: u32,
+        workers: Arc<Workers>,
+        wake: Arc<CallWake>,
+    ) -> DescriptorThreads {
         let none =
             DescriptorCall { fd: -1, op: CallOp::Sync, pos: 0, memory: Segment::EMPTY, ioprio: IoPrio::NONE };
         let calls = (0..depth).map(|_| Mutex::new(none)).collect();
@@ -99,12 +104,9 @@ impl Descriptors for DescriptorThreads {
 
     fn wait(&mut self, now: Time, timeout: Option<Span>, has_work: &dyn Fn() -> bool) {
         self.submit(now);
-        let fd = self.shared.wake.arm();
+        self.shared.wake.arm();
         if self.shared.done.is_empty() && self.cancelled.is_empty() && !has_work() {
-            match fd {
-                Some(fd) => fd.wait(self.pause.limit(now, timeout)),
-                None => std::thread::yield_now(),
-            }
+            self.shared.wake.wait(self.pause.limit(now, timeout));
         }
         self.shared.wake.disarm();
     }

@@ -2,7 +2,7 @@
 
 use crate::drivers::descriptors::{CANCELLED, CallOp, DescriptorCall, Descriptors};
 use crate::drivers::pause::Pause;
-use crate::wake::{WakeFd, wait_readable};
+use crate::wake::{CallWake, wait_readable};
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, Fixed, FsyncFlags};
@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use super::kernel::Kernel;
+use super::place;
 use super::ring::Ring;
 use super::{LISTENER, UringOptions};
 
@@ -24,7 +25,7 @@ pub(in crate::drivers) struct DescriptorRing {
     /// `None` if it was closed after an error that no ring survives.
     ring: Option<Ring>,
     errno: i32,
-    wake: Arc<WakeFd>,
+    wake: Arc<CallWake>,
     /// A poll request for the waker is on the ring.
     listening: bool,
     /// By tag: the ring has the call.
@@ -42,11 +43,12 @@ pub(in crate::drivers) struct DescriptorRing {
 impl DescriptorRing {
     /// # Errors
     /// Those of a ring of the disks.
-    pub(in crate::drivers) fn new(depth: u32, wake: Arc<WakeFd>) -> io::Result<DescriptorRing> {
-        let file = wake.fd().ok_or(io::ErrorKind::NotFound)?.raw();
+    pub(in crate::drivers) fn new(depth: u32, wake: Arc<CallWake>) -> io::Result<DescriptorRing> {
+        let file = wake.raw().ok_or(io::ErrorKind::NotFound)?;
         let options = UringOptions { exclusive: true, ..UringOptions::default() };
         // Room for the listener; a full ring is submitted and used again.
-        let ring = Ring::new(depth + 1, &[file], &options, Kernel::default())?;
+        let mut ring = Ring::new(depth + 1, &[file], &options, Kernel::default())?;
+        ring.outlive_its_descriptor()?;
         Ok(DescriptorRing {
             ring: Some(ring),
             errno: 0,
@@ -86,8 +88,14 @@ impl DescriptorRing {
     #[cold]
     fn die(&mut self, error: &io::Error) {
         self.errno = error.raw_os_error().unwrap_or(libc::EIO);
-        if let Some(gone) = self.ring.take().and_then(Ring::close) {
-            wait_readable(gone.as_fd(), None);
+        match self.ring.take() {
+            Some(ring) if self.wake.is_whole() => {
+                if let Some(gone) = ring.close() {
+                    wait_readable(gone.as_fd(), None);
+                }
+            }
+            // Its numbers may be those of other files by now.
+            ring => std::mem::forget(ring),
         }
         for tag in 0..self.taken.len() as u32 {
             if std::mem::take(&mut self.taken[tag as usize]) {
@@ -117,14 +125,19 @@ impl DescriptorRing {
     }
 
     /// Puts the poll request for the waker on the ring.
-    fn listen(&mut self) {
+    ///
+    /// `false`: nothing will wake this thread but completions.
+    fn listen(&mut self) -> bool {
         if self.listening {
             // The descriptor has not been signalled since it was armed, or the request completes.
             return self.wake.rearm();
         }
-        self.wake.arm();
+        if !self.wake.arm() {
+            return false;
+        }
         let entry = opcode::PollAdd::new(WAKER, libc::POLLIN as u32).build().user_data(LISTENER);
         self.listening = self.push(&entry);
+        true
     }
 
     fn collect(&mut self, done: &mut Vec<Completion>) -> usize {
@@ -184,21 +197,19 @@ impl Descriptors for DescriptorRing {
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>, has_work: &dyn Fn() -> bool) {
-        self.listen();
+        let can_be_woken = self.listen();
         let timeout = self.pause.limit(now, timeout);
         let has_done = !self.ready.is_empty() || self.ring.as_mut().is_some_and(Ring::has_completions);
         match &mut self.ring {
             _ if has_done || has_work() => self.submit(now),
-            Some(ring) if self.listening => {
+            Some(ring) if self.listening || !can_be_woken => {
                 let result = ring.wait(timeout);
                 self.note(now, result);
             }
             // The ring is full, and nothing would report the waker.
             Some(_) => self.submit(now),
             None => {
-                if let Some(fd) = self.wake.fd() {
-                    fd.wait(timeout);
-                }
+                self.wake.wait(timeout);
             }
         }
         self.wake.disarm();
@@ -230,5 +241,19 @@ impl Drop for DescriptorRing {
             self.reap(now, &mut done);
             done.clear();
         }
+        match self.ring.take() {
+            Some(ring) if self.wake.is_whole() => drop(ring.close()),
+            ring => std::mem::forget(ring),
+        }
+    }
+}
+
+impl Ring {
+    /// Has the kernel keep the ring for this thread, which is the one that enters it, so that it goes on when its descriptor is
+    /// closed. Kernels before 5.18 cannot, and a ring whose descriptor is closed fails there.
+    fn outlive_its_descriptor(&mut self) -> io::Result<()> {
+        self.enable()?;
+        self.place = place::take(self.as_fd());
+        Ok(())
     }
 }

@@ -1,11 +1,12 @@
 //! The ring itself: requests as its entries, submission, completion, registration.
 
 use super::kernel::Kernel;
+use super::place::{self, EXT_ARG, timespec};
 use super::regions::Regions;
 use crate::drivers::file_target::{Target, rw_flags, zero_mode};
 use crate::drivers::iovec::Iovecs;
 use io_uring::squeue::Entry;
-use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs};
 use io_uring::{IoUring, opcode};
 use platter_block::bio::Op;
 use platter_block::driver::Started;
@@ -20,8 +21,6 @@ pub(super) const BUFFERS: u32 = 64;
 const LARGEST_BUFFER: u32 = 1 << 30;
 /// `IORING_ENTER_GETEVENTS`.
 const GETEVENTS: u32 = 1;
-/// `IORING_ENTER_EXT_ARG`.
-const EXT_ARG: u32 = 1 << 3;
 
 /// A ring with its registered files.
 pub(super) struct Ring {
@@ -30,6 +29,8 @@ pub(super) struct Ring {
     /// Only for rings with deferred completions: the reading end of a pipe whose only writing end is among the ring's
     /// registered files. It hangs up when the kernel has freed the ring, which it does after the last request.
     pub(super) gone: Option<OwnedFd>,
+    /// Its place among the rings of this thread, if it is entered by that and not by its descriptor.
+    pub(super) place: Option<u32>,
     /// Not yet enabled: enabling ties the ring to the thread that does it.
     pub(super) disabled: bool,
     /// Completions are posted only when the owner enters the kernel for them.
@@ -154,7 +155,7 @@ impl Ring {
     }
 
     #[inline]
-    fn enable(&mut self) -> io::Result<()> {
+    pub(super) fn enable(&mut self) -> io::Result<()> {
         if self.disabled {
             self.ring.submitter().register_enable_rings()?;
             self.disabled = false;
@@ -171,6 +172,9 @@ impl Ring {
         flags: u32,
         timeout: Option<Span>,
     ) -> io::Result<Option<usize>> {
+        if let Some(place) = self.place {
+            return later(place::enter(place, submit, complete, flags, timeout));
+        }
         let submitter = self.ring.submitter();
         later(self.kernel.enter(|| {
             if self.sqpoll {
@@ -203,11 +207,6 @@ impl AsFd for Ring {
         // SAFETY: the descriptor is open as long as the ring exists.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
-}
-
-fn timespec(span: Span) -> Timespec {
-    let (secs, nanos) = (span.as_nanos() / 1_000_000_000, span.as_nanos() % 1_000_000_000);
-    Timespec::new().sec(secs.min(i64::MAX as u64)).nsec(nanos as u32)
 }
 
 /// `None` for errors that pass: interrupted, time over, no memory for requests at the moment, unread completions in

@@ -1,11 +1,12 @@
 //! Sets up rings with the best features that the kernel supports.
 
 use super::kernel::{Kernel, Setup};
+use super::place;
 use super::ring::{BUFFERS, Ring};
 use io_uring::{IoUring, opcode};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 /// Options of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,7 @@ impl Ring {
             vectored_fixed: buffers && takes_vectors(&ring),
             kernel,
             gone,
+            place: None,
             disabled: setup.deferred,
             deferred: setup.deferred,
             polled: options.iopoll,
@@ -163,7 +165,10 @@ impl Ring {
 
     /// Closes the ring. The results of requests that it still has are lost; the kernel is done with them when the
     /// returned descriptor, if any, hangs up.
-    pub(super) fn close(self) -> Option<OwnedFd> {
+    pub(super) fn close(mut self) -> Option<OwnedFd> {
+        if let Some(place) = self.place.take() {
+            place::leave(self.as_fd(), place);
+        }
         let Ring { ring, gone, .. } = self;
         drop(ring);
         gone
