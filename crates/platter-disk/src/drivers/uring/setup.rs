@@ -72,6 +72,15 @@ pub(super) fn probe(kernel: &Kernel) -> io::Result<Abilities> {
         let why = "io_uring_enter takes no time limit (IORING_FEAT_EXT_ARG), which came with Linux 5.11";
         return Err(io::Error::new(io::ErrorKind::Unsupported, why));
     }
+    if setup.deferred {
+        ring.submitter().register_enable_rings()?;
+    }
+    // A filter may allow setting up rings and forbid their use.
+    while let Err(error) = kernel.enter(|| ring.submit()) {
+        if error.raw_os_error() != Some(libc::EINTR) {
+            return Err(error);
+        }
+    }
     let buffers = ring.submitter().register_buffers_sparse(BUFFERS).is_ok();
     Ok(Abilities { setup, buffers, vectored: takes_vectors(&ring) })
 }

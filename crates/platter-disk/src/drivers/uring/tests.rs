@@ -225,6 +225,18 @@ fn a_probe_says_what_is_missing_and_since_when_it_is_there() {
     assert_eq!(setup::probe(&kernel).unwrap_err().raw_os_error(), Some(libc::EINVAL));
 }
 
+/// A filter of system calls may let a program set up rings and not use them.
+#[test]
+fn a_probe_finds_that_rings_cannot_be_entered() {
+    if !is_here() {
+        return;
+    }
+    let kernel = Kernel::default();
+    answer(&kernel, &[libc::EINTR, libc::EPERM]);
+    assert_eq!(setup::probe(&kernel).unwrap_err().raw_os_error(), Some(libc::EPERM));
+    assert_eq!(answered(&kernel), 2);
+}
+
 /// A polling ring accepts only direct I/O. Transfers through the page cache, in the page that contains the odd end of
 /// a file, must not reach it.
 #[test]
