@@ -9,7 +9,7 @@ use std::ops::Deref;
 /// The bio itself stays with the layer: a filter cannot keep it, nor put another in its place. Its memory may be lent for
 /// one call, and must not be reachable when that call has returned.
 ///
-/// ```compile_fail,E0308
+/// ```compile_fail,E0596
 /// # use platter_block::{bio::Bio, fault::Fault, time::Time};
 /// use platter_stack::filter::{BioView, Filter};
 /// #[derive(Clone)]
