@@ -85,7 +85,8 @@ fn time_ramp_pauses_and_rates_are_virtual() {
     assert!(began.elapsed() < hour);
 }
 
-/// One I/O for each pause, or as many as `thinktime_blocks` says, whatever the depth: fio has the same rates.
+/// One I/O for each pause, or as many as `thinktime_blocks` says, whatever the depth. For one fio has the same rate; for more it
+/// also completes what its depth has in flight by then.
 #[test]
 fn a_pause_follows_each_of_so_many_ios_at_any_depth() {
     let job = |iodepth, thinktime_blocks| JobOptions {
