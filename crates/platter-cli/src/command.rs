@@ -4,6 +4,8 @@ use crate::cli::{CliError, Common, Context, Exit, report};
 use crate::verbs::Verb;
 use clap::{CommandFactory, Parser};
 use platter::registry::OpenError;
+use platter::spec::conceal;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 #[cfg(test)]
@@ -39,10 +41,18 @@ struct Cli {
     verb: Verb,
 }
 
+/// An argument with marks for the secrets in it: nothing that the command prints, serves or records can have them then.
+fn without_secrets(arg: OsString) -> OsString {
+    match arg.to_str() {
+        Some(text) => conceal(text).into_owned().into(),
+        None => arg,
+    }
+}
+
 /// Parses the command line, runs the verb, reports its error.
 pub(crate) fn main() -> ExitCode {
     platter_repro::policies::register_readahead();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(std::env::args_os().map(without_secrets)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are "errors" with exit code 0. Nothing can be done when printing fails.

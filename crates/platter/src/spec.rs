@@ -41,6 +41,11 @@
 //! [`Signature`]: tables of [`Argument`] rows, which arguments may be unnamed, and the number of devices below.
 //! Nothing in this module does I/O. Every error is a [`SpecError`] that shows the spec and the position.
 //!
+//! # Secrets
+//!
+//! A secret in a URI (`iscsi://USER%SECRET@HOST/…`) is taken out of the text when it is parsed ([`conceal`]), so it is in no
+//! error, no description and no `Display` of a spec. [`Args::text`] returns it to the device that reads the argument.
+//!
 //! # Bounds
 //!
 //! A spec is at most [`MAX_LEN`] bytes long and nests at most [`MAX_DEPTH`] calls deep.
@@ -51,6 +56,7 @@ mod error;
 mod params;
 mod parse;
 mod render;
+mod secret;
 mod source;
 mod suggest;
 mod value;
@@ -63,6 +69,7 @@ pub use ast::{Arg, ArgValue, Span, Spec, Word, quote, quote_path};
 pub use error::{SpecError, SpecErrorKind};
 pub use params::{Argument, ArgumentKind, Words, check_table};
 pub use parse::{MAX_DEPTH, MAX_LEN, parse, parse_from};
+pub use secret::{CONCEALED, conceal, is_secret, masked, reveal};
 pub use suggest::closest;
 pub use value::{
     ValueError, ValueErrorKind, format_size, format_time, parse_bool, parse_choice, parse_int, parse_number,

@@ -2,7 +2,7 @@
 
 use crate::cli::{CliError, Context, Exit};
 use clap::Args;
-use platter::spec::parse_size;
+use platter::spec::{parse_size, reveal};
 use platter_bench::report::{Column, Table, Terminal};
 use platter_serve::control::{Call, CallError, METHODS, ParamDoc};
 use serde_json::{Map, Value};
@@ -108,7 +108,8 @@ fn value(doc: Option<&ParamDoc>, text: &str) -> Result<Value, CliError> {
             (_, Ok(number)) => Ok(number.into()),
             _ => Err(wrong(doc, "an integer")),
         },
-        _ => Ok(text.into()),
+        // It goes to the server, which conceals secrets itself.
+        _ => Ok(reveal(text).into()),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::cli::{CliError, Context, Force, spec_arg};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
-use platter::spec::Spec;
+use platter::spec::{Spec, masked};
 use platter_block::backend::{Backend, Fact};
 use platter_disk::sys::{KernelQueue, Probe};
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ impl Info {
             });
             (path, probe)
         };
-        Ok(Found { spec: text.to_owned(), device, paths: paths.into_iter().map(probe).collect() })
+        Ok(Found { spec: masked(text).into_owned(), device, paths: paths.into_iter().map(probe).collect() })
     }
 }
 

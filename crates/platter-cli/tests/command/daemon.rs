@@ -86,6 +86,13 @@ impl Server {
         serde_json::from_str(&ok(&[&["ctl", &control, "--json"], args].concat())).unwrap()
     }
 
+    /// The next lines of stdout.
+    pub(crate) fn lines(&mut self, count: usize) -> Vec<String> {
+        let mut lines = vec![String::new(); count];
+        lines.iter_mut().for_each(|line| _ = self.out.read_line(line).unwrap());
+        lines
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -106,8 +113,7 @@ impl Server {
 #[test]
 fn a_server_is_watched_tuned_and_drained() {
     let mut server = Server::start(CONFIG, &["--pidfile", "DIR/pid"]);
-    let mut lines = [String::new(), String::new()];
-    lines.iter_mut().for_each(|line| _ = server.out.read_line(line).unwrap());
+    let lines = server.lines(2);
     assert!(
         lines[0].starts_with("serving scratch, cached at nbd ") && lines[0].contains("/nbd"),
         "{lines:?}"

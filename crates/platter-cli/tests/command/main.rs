@@ -21,6 +21,7 @@ mod run;
 #[path = "../shared/running.rs"]
 mod running;
 mod scsi;
+mod secrets;
 mod served;
 mod sim;
 mod snapshot;

@@ -1,5 +1,6 @@
 //! Errors of a configuration, with their positions.
 
+use platter::spec::conceal;
 use std::fmt;
 use std::ops::Range;
 
@@ -67,6 +68,7 @@ impl<'t> Found<'t> {
 
     /// Adds an error at bytes of the text.
     pub(super) fn add(&mut self, span: &Range<usize>, message: impl Into<String>) {
+        let message = conceal(&message.into()).into_owned();
         let mut at = span.start.min(self.text.len());
         while !self.text.is_char_boundary(at) {
             at -= 1;
@@ -74,7 +76,7 @@ impl<'t> Found<'t> {
         let before = &self.text[..at];
         let line = before.matches('\n').count() + 1;
         let column = before[before.rfind('\n').map_or(0, |feed| feed + 1)..].chars().count() + 1;
-        self.errors.push(ConfigError { line, column, message: message.into() });
+        self.errors.push(ConfigError { line, column, message });
     }
 
     /// The value, if there are no errors.

@@ -12,6 +12,7 @@ use crate::table;
 #[cfg(feature = "tls")]
 use crate::tls::{Tls, TlsFiles};
 use platter::registry;
+use platter::spec::conceal;
 use platter_block::text::excerpt;
 use platter_block::time::Span;
 use std::io::Read;
@@ -98,7 +99,7 @@ impl DeviceConfig {
     pub fn new(name: &str, spec: &str) -> DeviceConfig {
         DeviceConfig {
             name: name.to_owned(),
-            spec: spec.to_owned(),
+            spec: conceal(spec).into_owned(),
             description: None,
             read_only: false,
             force: false,
@@ -243,7 +244,7 @@ fn device(name: &Placed<String>, section: &Section<'_, '_>, found: &mut Found<'_
     {
         found.add(&spec.span, format!("spec: {}", error.to_string().replace('\n', "\n  ")));
     }
-    device.spec = spec.value;
+    device.spec = conceal(&spec.value).into_owned();
     Some(device)
 }
 

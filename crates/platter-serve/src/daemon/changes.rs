@@ -8,6 +8,7 @@ use crate::restart::Past;
 use crate::served::Served;
 use crate::server::{Flush, there_are};
 use platter::registry::{self, Access};
+use platter::spec::conceal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ impl Daemon {
             served = served.read_only();
         }
         if let Some(text) = &config.description {
-            served = served.description(text);
+            served = served.description(&conceal(text));
         }
         let of_device = |error| ServeError::usage(format!("device {name}: {error}"));
         served.qos().set_device(config.limits).map_err(of_device)?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::ast::{Arg, ArgValue, Span, Spec};
 use super::error::{SpecError, SpecErrorKind, list, shown};
 use super::params::{Argument, Value, default_value};
+use super::secret::revealed;
 use super::suggest::closest;
 use super::value::{ValueError, ValueErrorKind};
 
@@ -133,9 +134,11 @@ impl<'s> Args<'s> {
         self.read(name, "a choice", |value| if let Value::Choice(word) = value { Some(word) } else { None })
     }
 
-    /// The text given for `name`, or its default. Errors as for [`Args::size`].
+    /// The text given for `name`, or its default; a URI with its secrets, which are not in the spec's own text. Errors as for
+    /// [`Args::size`].
     pub fn text(&mut self, name: &str) -> Result<String, SpecError> {
-        self.read(name, "a word", |value| if let Value::Text(text) = value { Some(text) } else { None })
+        let read = |value| if let Value::Text(text) = value { Some(text) } else { None };
+        self.read(name, "a word", read).map(revealed)
     }
 
     /// The path given for `name`, or its default. Errors as for [`Args::size`].

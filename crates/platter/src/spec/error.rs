@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::render::picture;
+use super::secret::{masked, scrubbed};
 use super::source::{Source, Span};
 use platter_block::text::excerpt;
 
@@ -62,7 +63,8 @@ impl SpecError {
         span: Span,
         message: impl Into<String>,
     ) -> Self {
-        SpecError { kind, span, message: message.into(), help: None, source: Arc::clone(source) }
+        let message = scrubbed(message.into());
+        SpecError { kind, span, message, help: None, source: Arc::clone(source) }
     }
 
     /// Appends a line of advice.
@@ -108,7 +110,7 @@ impl SpecError {
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        f.write_str(&picture(&self.source.text, &self.span))?;
+        f.write_str(&picture(&masked(&self.source.text), &self.span))?;
         for line in self.help.iter().flat_map(|help| help.lines()) {
             write!(f, "\nhelp: {line}")?;
         }

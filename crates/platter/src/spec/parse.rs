@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::ast::{Arg, ArgValue, Spec, URI_MARK, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
+use super::secret::conceal;
 use super::source::{Source, Span};
 use platter_block::planted::{self, Planted};
 use platter_block::text::is_unsafe;
@@ -40,8 +41,8 @@ pub fn parse_from(text: &str, devices: &[&str], file: Option<&str>) -> Result<Sp
         let message = format!("the spec is {} bytes long; at most {MAX_LEN} are allowed", text.len());
         return Err(SpecError::new(&source, SpecErrorKind::TooLong, 0..0, message));
     }
-    let source = Arc::new(Source { text: text.to_owned(), devices, file });
-    let mut parser = Parser { source: &source, text, pos: 0, depth: 0 };
+    let source = Arc::new(Source { text: conceal(text).into_owned(), devices, file });
+    let mut parser = Parser { source: &source, text: &source.text, pos: 0, depth: 0 };
     let value = parser.whole()?;
     value.as_device(&source).map(|spec| spec.into_owned())
 }

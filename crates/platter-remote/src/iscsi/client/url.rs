@@ -67,6 +67,10 @@ impl Portal {
             None if rest.is_empty() => PORT,
             None => return Err(bad("something other than a port behind the address")),
         };
+        if host.contains('%') && !text.starts_with('[') {
+            // It may be a secret.
+            return Err(BadUrl("a `%` in the host; a user and a secret end with `@`".to_owned()));
+        }
         if host.is_empty() || host.len() > MAX_TEXT || !host.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(bad("no host"));
         }
