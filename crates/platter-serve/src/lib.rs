@@ -11,6 +11,7 @@
 
 pub mod age;
 mod buffers;
+mod changes;
 #[cfg(feature = "iscsi")]
 pub mod chap;
 pub mod clients;

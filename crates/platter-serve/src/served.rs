@@ -1,5 +1,6 @@
 //! The devices of a server, under their names.
 
+use crate::changes::Changes;
 use crate::device_trace::{DeviceTrace, TraceState};
 use crate::error::ServeError;
 #[cfg(feature = "iscsi")]
@@ -34,6 +35,7 @@ pub struct Served {
     past: Past,
     losses: Arc<Losses>,
     presence: Arc<Presence>,
+    changes: Changes,
     trace: Mutex<Option<DeviceTrace>>,
     #[cfg(feature = "iscsi")]
     unit: OnceLock<Arc<SharedUnit>>,
@@ -67,6 +69,7 @@ impl Served {
             past,
             losses: Arc::default(),
             presence,
+            changes: Changes::default(),
             trace,
             #[cfg(feature = "iscsi")]
             unit: OnceLock::new(),
@@ -172,6 +175,11 @@ impl Served {
     /// What limits its clients. An export joins it for each connection.
     pub fn qos(&self) -> &Arc<Arbiter> {
         &self.qos
+    }
+
+    /// What is being changed, where clients may change parts of blocks.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// The bytes of data that zeroes count as for the limits: all if they are written, and none if they need no space (`unmap`)

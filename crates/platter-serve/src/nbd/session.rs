@@ -6,6 +6,7 @@
 //! is, nothing is received. So a client that does not read its replies stops itself.
 
 mod outbox;
+mod partial;
 mod slots;
 mod status;
 mod work;
@@ -25,7 +26,7 @@ use crate::stream::copies::Copies;
 use crate::stream::inbox::Inbox;
 use crate::stream::sleep::{Sleep, Wants};
 use crate::stream::socket::Mode;
-use outbox::Outbox;
+use outbox::{Body, Outbox};
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
@@ -60,6 +61,14 @@ struct Incoming {
     filled: usize,
 }
 
+/// A write that is refused.
+struct Refused {
+    slot: u16,
+    request: Request,
+    error: u32,
+    message: &'static str,
+}
+
 /// One connection in the transmission phase.
 pub(super) struct Session<'a> {
     link: Link,
@@ -76,6 +85,8 @@ pub(super) struct Session<'a> {
     incoming: Option<Incoming>,
     /// Bytes of a refused payload that are still to be dropped.
     skip: u32,
+    /// The request whose payload that is. It is answered behind its payload: a client may not take replies before it has sent it.
+    refused: Option<Refused>,
     /// Most bytes to receive beyond the payload that is under way.
     ahead: usize,
     /// Everything that had arrived was received; more is to be awaited.
@@ -149,6 +160,7 @@ impl<'a> Session<'a> {
             copies: Copies::default(),
             incoming: None,
             skip: 0,
+            refused: None,
             ahead: usize::MAX,
             drained: false,
             stalled: false,
@@ -306,6 +318,11 @@ impl<'a> Session<'a> {
                 self.inbox.consume(dropped);
                 self.skip -= dropped as u32;
             }
+            if self.skip == 0
+                && let Some(Refused { slot, request, error, message }) = self.refused.take()
+            {
+                self.refuse(slot, &request, error, Body::Text(message));
+            }
             let Some(header) = self.inbox.unread().first_chunk::<{ Request::BYTES }>() else { return };
             let Some(request) = Request::parse(header) else {
                 return self.end("the magic number of a request is wrong");
@@ -348,6 +365,7 @@ impl<'a> Session<'a> {
     /// A request that was taken has its answer.
     #[inline]
     pub(super) fn answered(&mut self, slot: u16) {
+        self.unlock_blocks(slot);
         let mark = self.slots.get(slot).mark;
         self.admission.answered(self.client, mark, self.channel.now());
     }
@@ -379,6 +397,10 @@ impl<'a> Session<'a> {
             self.buffers.put(incoming.buffer);
             self.answered(incoming.slot);
             self.slots.put(incoming.slot);
+        }
+        if let Some(refused) = self.refused.take() {
+            self.answered(refused.slot);
+            self.slots.put(refused.slot);
         }
     }
 

@@ -19,6 +19,9 @@ pub struct Terms {
     pub size: u64,
     /// Offsets and lengths are multiples of this, in bytes; a transfer may also end at the end of the device.
     pub min_block: u32,
+    /// Block of the device in bytes. It is more than `min_block` if the size is no multiple of it: clients could not name the
+    /// last bytes then. Requests for parts of blocks read, and write back, what is around them.
+    pub device_block: u32,
     /// Size in bytes from which on requests are efficient.
     pub preferred_block: u32,
     /// Writes are refused.
@@ -41,11 +44,13 @@ impl Terms {
         let device = served.device();
         let geometry = device.geometry();
         let limits = geometry.limits;
-        let min_block = limits.logical_block.clamp(1, MAX_MIN_BLOCK);
+        let device_block = limits.logical_block.clamp(1, MAX_MIN_BLOCK);
+        let is_whole = geometry.size.is_multiple_of(u64::from(device_block));
         Terms {
             size: geometry.size,
-            min_block,
-            preferred_block: limits.physical_block.clamp(4096, MAX_MIN_BLOCK).max(min_block),
+            min_block: if is_whole { device_block } else { 1 },
+            device_block,
+            preferred_block: limits.physical_block.clamp(4096, MAX_MIN_BLOCK).max(device_block),
             read_only: served.is_read_only(),
             discards: limits.discard_granularity != 0,
             fast_zeroes: limits.write_zeroes,
@@ -104,6 +109,8 @@ impl Terms {
             command::WRITE | command::TRIM | command::WRITE_ZEROES if self.read_only => {
                 return Err((error::EPERM, "the export is read-only"));
             }
+            command::TRIM if !self.discards => return invalid("the export does not offer to discard"),
+            command::CACHE if !self.caches => return invalid("the export does not offer to read ahead"),
             _ => {}
         }
         self.check_range(request)?;
@@ -112,6 +119,30 @@ impl Terms {
             return Err((error::ENOTSUP, "zeroes are no faster than a write"));
         }
         Ok(plan)
+    }
+
+    /// Whether a request, which must have been checked, begins or ends inside a block of the device.
+    #[inline]
+    pub(super) fn is_partial(&self, request: &Request) -> bool {
+        self.min_block < self.device_block && {
+            let block = u64::from(self.device_block);
+            let end = range(request).end;
+            !request.offset.is_multiple_of(block) || (!end.is_multiple_of(block) && end != self.size)
+        }
+    }
+
+    /// The blocks of the device that a request touches.
+    pub(super) fn blocks(&self, request: &Request) -> Range<u64> {
+        let (block, range) = (u64::from(self.device_block), range(request));
+        range.start / block * block..range.end.next_multiple_of(block).min(self.size)
+    }
+
+    /// The part of a request that is whole blocks of the device; it may be empty.
+    pub(super) fn whole_blocks(&self, request: &Request) -> Range<u64> {
+        let (block, range) = (u64::from(self.device_block), range(request));
+        let start = range.start.next_multiple_of(block).min(range.end);
+        let end = if range.end == self.size { range.end } else { range.end / block * block };
+        start..end.max(start)
     }
 
     /// The flags that a command may have, and what to do if all else is right.
@@ -125,11 +156,8 @@ impl Terms {
             command::WRITE => (0, Plan::Write { fua }),
             command::DISC => (u16::MAX, Plan::Disconnect),
             command::FLUSH => (0, Plan::Flush),
-            command::TRIM if self.discards => (0, Plan::Discard { fua }),
-            // A discard that the device cannot carry out is complete: it is only a hint.
-            command::TRIM => (0, Plan::Nothing),
-            command::CACHE if self.caches => (0, Plan::ReadAhead),
-            command::CACHE => (0, Plan::Nothing),
+            command::TRIM => (0, Plan::Discard { fua }),
+            command::CACHE => (0, Plan::ReadAhead),
             command::WRITE_ZEROES => {
                 let allowed = command_flag::NO_HOLE | command_flag::FAST_ZERO;
                 (allowed, Plan::Zeroes { fua, unmap: !has(command_flag::NO_HOLE) })

@@ -2,7 +2,7 @@
 
 use crate::client::{Client, attach};
 use crate::{open, serve};
-use platter_remote::nbd::wire::{Request, command, command_flag};
+use platter_remote::nbd::wire::{Request, command, command_flag, transmission_flag};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::collections::VecDeque;
@@ -76,7 +76,8 @@ impl Life {
             9..=15 => (command::WRITE, true),
             16 | 17 => (command::WRITE_ZEROES, true),
             18 => (command::FLUSH, false),
-            _ => (command::CACHE, false),
+            _ if self.client.flags & transmission_flag::SEND_CACHE != 0 => (command::CACHE, false),
+            _ => (command::READ, false),
         };
         self.settle((at, length), changes);
         self.cookie += 1;

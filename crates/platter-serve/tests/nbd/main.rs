@@ -5,6 +5,7 @@ mod errors;
 mod hostile;
 mod life;
 mod lost;
+mod odd;
 mod peers;
 mod protocol;
 mod stop;

@@ -70,6 +70,26 @@ fn nbdcopy_copies_there_and_back() {
     assert!(std::fs::read(&to).unwrap() == bytes);
 }
 
+/// Sizes that are no multiple of 512, as raw images of QEMU and archives may have.
+#[test]
+fn odd_sizes_are_copied_and_compared_to_the_last_byte() {
+    for size in [1usize, 511, 5000, 70_001] {
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to, served] = ["from", "to", "served"].map(|name| folder.path().join(name));
+        let bytes: Vec<u8> = (0..size).map(|at| (at * 7 + at / 512) as u8 | 1).collect();
+        std::fs::write(&from, &bytes).unwrap();
+        std::fs::write(&served, vec![0; size]).unwrap();
+        let fixture = serve(crate::open(&format!("file({})", served.display())));
+        let (from_text, to_text) = (from.to_str().unwrap(), to.to_str().unwrap());
+        if succeeds("nbdcopy", &[from_text, &uri(&fixture)]).is_some() {
+            succeeds("nbdcopy", &[&uri(&fixture), to_text]);
+            assert!(std::fs::read(&to).unwrap() == bytes, "{size}");
+        }
+        succeeds("qemu-img", &["info", &uri(&fixture)]);
+        succeeds("qemu-img", &["convert", "-f", "raw", "-O", "raw", &uri(&fixture), to_text]);
+    }
+}
+
 #[test]
 fn qemu_reads_writes_zeroes_discards_and_compares() {
     let fixture = serve(Device::ram(8 << 20).unwrap());

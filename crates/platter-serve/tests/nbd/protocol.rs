@@ -9,6 +9,8 @@ use platter_remote::nbd::wire::{
 };
 use platter_serve::export::Options;
 use platter_serve::served::Served;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 fn pattern(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(31).wrapping_add(seed) | 1).collect()
@@ -34,7 +36,7 @@ fn every_command_works_over_both_kinds_of_sockets_and_replies() {
         assert_eq!(client.call(command::WRITE_ZEROES, command_flag::NO_HOLE, 4096, 1 << 20, b"").error, 0);
         assert_eq!(client.read(4096, 10 << 10), vec![0; 10 << 10]);
         assert_eq!(client.call(command::TRIM, 0, 0, 4096, b"").error, 0);
-        assert_eq!(client.call(command::CACHE, 0, 0, 4096, b"").error, 0);
+        assert_eq!(client.call(command::CACHE, 0, 0, 4096, b"").error, error::EINVAL, "it is not offered");
         client.flush();
         for kind in [command::READ, command::WRITE, command::TRIM, command::WRITE_ZEROES] {
             assert_eq!(client.call(kind, 0, 512, 0, b"").error, 0, "no bytes: {kind}");
@@ -86,6 +88,35 @@ fn errors_do_not_end_the_connection_and_a_refused_payload_is_dropped() {
         assert_eq!(client.call(command::WRITE, 0, 0, large, &vec![1; large as usize]).error, error::ENOSPC);
         assert_eq!(client.read((1 << 20) - 512, 512), vec![0; 512]);
         client.disconnect();
+    }
+}
+
+/// A client that reads replies only after it has sent a request, and compares their cookies, would be lost.
+#[test]
+fn a_refused_write_is_answered_behind_its_payload() {
+    const LARGE: usize = 1 << 20;
+    let fixture = serve(Device::ram(1 << 20).unwrap());
+    for structured in [false, true] {
+        let mut client = attach(&fixture.unix, "disk", structured);
+        client.write(0, &pattern(64 << 10, 1));
+        let cookie = client.request(command::WRITE, 0, (1 << 20) - 512, LARGE as u32);
+        let data = pattern(LARGE, 2);
+        for piece in data[..LARGE - 1].chunks(100 << 10) {
+            client.send(piece);
+            attach(&fixture.unix, "disk", false).disconnect();
+            let errors =
+                |client: &Arc<platter_serve::clients::Client>| client.counts.errors.load(Ordering::Relaxed);
+            assert_eq!(fixture.server().clients().list().iter().map(errors).max(), Some(0));
+        }
+        client.send(&data[LARGE - 1..]);
+        let answer = client.answer(0);
+        assert_eq!((answer.cookie, answer.error), (cookie, error::ENOSPC));
+        assert_eq!(client.read(0, 64 << 10), pattern(64 << 10, 1));
+        // It ends in the middle of a payload that is refused.
+        client.request(command::WRITE, 0, 7, 512);
+        client.send(&[1; 100]);
+        client.stream.half_close();
+        assert!(client.is_closed());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::age::Mark;
 use platter_remote::nbd::wire::Request;
+use std::ops::Range;
 
 /// What a request is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(super) enum Job {
     ReadAhead,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) job: Job,
@@ -29,11 +30,13 @@ pub(super) struct Slot {
     pub(super) capacity: usize,
     /// When it arrived.
     pub(super) mark: Mark,
+    /// The blocks that are locked for it, and whether it changes parts of them.
+    pub(super) locked: Option<(Range<u64>, bool)>,
 }
 
 impl Slot {
     fn new(request: Request, mark: Mark) -> Slot {
-        Slot { request, job: Job::Flush, done: 0, capacity: 0, mark }
+        Slot { request, job: Job::Flush, done: 0, capacity: 0, mark, locked: None }
     }
 }
 
@@ -68,6 +71,11 @@ impl Slots {
     #[inline]
     pub(super) fn get(&mut self, index: u16) -> &mut Slot {
         &mut self.all[usize::from(index)]
+    }
+
+    /// What is locked, of all requests.
+    pub(super) fn take_locked(&mut self) -> impl Iterator<Item = (Range<u64>, bool)> {
+        self.all.iter_mut().filter_map(|slot| slot.locked.take())
     }
 
     #[inline]

@@ -18,7 +18,7 @@ impl Session<'_> {
     /// Answers a request for the allocation status.
     pub(super) fn report_status(&mut self, slot: u16, request: &Request, one: bool) {
         let most = if one { 1 } else { MAX_EXTENTS };
-        let extents = extents(self.served.device(), range(request), u64::from(self.terms.min_block), most);
+        let extents = extents(self.served.device(), range(request), u64::from(self.terms.device_block), most);
         self.answered(slot);
         self.outbox.push(Reply::status(slot, request.cookie, ALLOCATION_CONTEXT, extents));
     }
@@ -34,16 +34,19 @@ fn extents(device: &Device, range: Range<u64>, block: u64, most: usize) -> Vec<u
             break;
         }
         let left = range.end - pos;
+        // The request may begin inside a block.
+        let before = pos % block;
         // Of a device that cannot tell, everything is data.
         let (len, hole) =
             device.allocation(pos, left).map_or((left, false), |found| (found.len, found.is_hole()));
         let (len, status) = match hole {
             // The end of the device may lie inside a block.
-            true if len >= left || len >= block => {
-                (if len >= left { left } else { len - len % block }, allocation::HOLE | allocation::ZERO)
+            true if len >= left || before + len >= block => {
+                let whole = len - (before + len) % block;
+                (if len >= left { left } else { whole }, allocation::HOLE | allocation::ZERO)
             }
-            true => (block.min(left), 0),
-            false => (len.next_multiple_of(block).min(left), 0),
+            true => ((block - before).min(left), 0),
+            false => (((before + len).next_multiple_of(block) - before).min(left), 0),
         };
         // The range is that of a request, whose length has 32 bits.
         let len = len as u32;
@@ -81,5 +84,8 @@ mod tests {
         assert_eq!(all[0].1, 3);
         assert_eq!(of(&device, 0..1 << 20, 512, 1), all[..1]);
         assert_eq!(of(&device, 8192..8704, 512, 10), [(512, 0)]);
+        // A part of a block is what its block is, and the next extent begins at a block.
+        assert_eq!(of(&device, 8193..8200, 512, 10), [(7, 0)]);
+        assert_eq!(of(&device, 8191..8193, 512, 10), [(1, 3), (1, 0)]);
     }
 }

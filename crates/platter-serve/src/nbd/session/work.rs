@@ -2,7 +2,7 @@
 
 use super::outbox::{Body, Reply};
 use super::slots::Job;
-use super::{Incoming, LARGE_PAYLOAD, Session};
+use super::{Incoming, LARGE_PAYLOAD, Refused, Session};
 use crate::events::Event;
 use crate::nbd::terms::{Plan, payload_bytes, range};
 use platter_block::bio::{Bio, Context, Flags, Op};
@@ -37,11 +37,16 @@ impl Session<'_> {
             return false;
         };
         self.inbox.consume(Request::BYTES);
+        let is_partial =
+            matches!(plan, Plan::Read { .. } | Plan::Zeroes { .. } | Plan::Discard { .. } | Plan::ReadAhead)
+                && self.terms.is_partial(request);
         match (plan, buffer) {
+            (plan, buffer) if is_partial => self.begin_partial(slot, request, plan, buffer),
             (Plan::Read { whole }, Some(buffer)) => self.begin_read(slot, request, whole, buffer),
             (Plan::Write { .. }, Some(buffer)) => self.begin_write(slot, request, buffer),
             (Plan::Zeroes { fua, unmap: false }, Some(mut buffer)) => {
                 buffer.fill(0);
+                self.lock_blocks(slot, request, false);
                 self.submit_step(slot, Job::WriteZeroes { fua }, buffer);
             }
             (Plan::ReadAhead, Some(buffer)) => self.submit_step(slot, Job::ReadAhead, buffer),
@@ -51,8 +56,11 @@ impl Session<'_> {
             }
             (Plan::Flush, _) if defect::is_on(Defect::ExportFlushEarly) => self.succeed(slot, request, None),
             (Plan::Flush, _) => self.submit_range(slot, Job::Flush, Op::Flush, false),
-            (Plan::Discard { fua }, _) => self.submit_range(slot, Job::Change, Op::Discard, fua),
-            (Plan::Zeroes { fua, .. }, _) => self.submit_range(slot, Job::Change, Op::WriteZeroes, fua),
+            (Plan::Discard { fua }, _) => self.begin_discard(slot, request, fua),
+            (Plan::Zeroes { fua, .. }, _) => {
+                self.lock_blocks(slot, request, false);
+                self.submit_range(slot, Job::Change, Op::WriteZeroes, fua);
+            }
             (Plan::Status { one }, _) => self.report_status(slot, request, one),
             (Plan::Disconnect, _) => {
                 self.answered(slot);
@@ -61,7 +69,8 @@ impl Session<'_> {
             }
             (Plan::Refuse { error, message }, _) => {
                 self.skip = payload_bytes(request);
-                self.refuse(slot, request, error, Body::Text(message));
+                self.ahead = usize::MAX;
+                self.refused = Some(Refused { slot, request: *request, error, message });
             }
             _ => self.succeed(slot, request, None),
         }
@@ -105,11 +114,20 @@ impl Session<'_> {
         let entry = self.slots.get(slot);
         (entry.job, entry.capacity) = (Job::Write, buffer.capacity());
         let request = entry.request;
+        if self.terms.is_partial(&request) {
+            return self.write_partial(slot, &request, buffer);
+        }
+        self.lock_blocks(slot, &request, false);
         let mut bio = self.spare_bio();
         if let Err(fault) = bio.reset_write(request.offset, buffer) {
             return self.fail(slot, bio, fault);
         }
         self.submit(slot, bio, durable(request.flags & command_flag::FUA != 0));
+    }
+
+    pub(super) fn begin_discard(&mut self, slot: u16, request: &Request, fua: bool) {
+        self.lock_blocks(slot, request, false);
+        self.submit_range(slot, Job::Change, Op::Discard, fua);
     }
 
     fn submit_range(&mut self, slot: u16, job: Job, op: Op, fua: bool) {
@@ -122,7 +140,7 @@ impl Session<'_> {
     }
 
     /// Submits the next step of a request that is carried out in steps.
-    fn submit_step(&mut self, slot: u16, job: Job, mut buffer: PoolBuf) {
+    pub(super) fn submit_step(&mut self, slot: u16, job: Job, mut buffer: PoolBuf) {
         let entry = self.slots.get(slot);
         (entry.job, entry.capacity) = (job, buffer.capacity());
         let (request, done) = (entry.request, entry.done);
@@ -200,7 +218,7 @@ impl Session<'_> {
     }
 
     /// Answers a request that succeeded; `data` is what it has read.
-    fn succeed(&mut self, slot: u16, request: &Request, data: Option<PoolBuf>) {
+    pub(super) fn succeed(&mut self, slot: u16, request: &Request, data: Option<PoolBuf>) {
         self.answered(slot);
         let counts = &self.client.counts;
         let length = u64::from(request.length);
@@ -231,7 +249,7 @@ impl Session<'_> {
         });
     }
 
-    fn refuse_failed(&mut self, slot: u16, request: &Request, job: Job, fault: Fault) {
+    pub(super) fn refuse_failed(&mut self, slot: u16, request: &Request, job: Job, fault: Fault) {
         if !self.reported {
             self.reported = true;
             let op = match job {
@@ -251,7 +269,7 @@ impl Session<'_> {
     }
 
     /// Answers a request with an error.
-    fn refuse(&mut self, slot: u16, request: &Request, error: u32, message: Body) {
+    pub(super) fn refuse(&mut self, slot: u16, request: &Request, error: u32, message: Body) {
         self.answered(slot);
         add(&self.client.counts.errors, 1);
         self.outbox.push(match self.terms.structured {
@@ -261,7 +279,7 @@ impl Session<'_> {
     }
 }
 
-fn durable(fua: bool) -> Flags {
+pub(super) fn durable(fua: bool) -> Flags {
     if fua && !defect::is_on(Defect::NbdFuaIgnored) { Flags::FUA } else { Flags::NONE }
 }
 

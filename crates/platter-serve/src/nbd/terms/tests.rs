@@ -4,11 +4,12 @@ fn terms() -> Terms {
     Terms {
         size: 1 << 20,
         min_block: 512,
+        device_block: 512,
         preferred_block: 4096,
         read_only: false,
         discards: true,
         fast_zeroes: true,
-        caches: false,
+        caches: true,
         structured: true,
         status: true,
     }
@@ -126,4 +127,37 @@ fn requests_of_no_bytes_succeed_and_large_ones_are_refused() {
         error_of(&Terms { status: false, ..large }, &request(command::BLOCK_STATUS, 0, 512)),
         error::EINVAL
     );
+}
+
+#[test]
+fn what_is_not_offered_is_refused() {
+    let none = Terms { discards: false, caches: false, ..terms() };
+    assert_eq!(none.flags() & (transmission_flag::SEND_TRIM | transmission_flag::SEND_CACHE), 0);
+    for kind in [command::TRIM, command::CACHE] {
+        assert_eq!(error_of(&none, &request(kind, 0, 512)), error::EINVAL);
+        assert_eq!(error_of(&none, &request(kind, 0, 0)), error::EINVAL);
+        assert_eq!(error_of(&terms(), &request(kind, 0, 512)), 0);
+    }
+    assert_eq!(error_of(&Terms { read_only: true, ..none }, &request(command::TRIM, 0, 512)), error::EPERM);
+}
+
+#[test]
+fn parts_of_blocks_are_told_from_whole_ones() {
+    let odd = Terms { size: 5000, min_block: 1, ..terms() };
+    for (offset, length, partial, blocks, whole) in [
+        (0, 512, false, 0..512, 0..512),
+        (4608, 392, false, 4608..5000, 4608..5000),
+        (0, 5000, false, 0..5000, 0..5000),
+        (4608, 391, true, 4608..5000, 4608..4608),
+        (1, 1, true, 0..512, 2..2),
+        (1, 1100, true, 0..1536, 512..1024),
+        (4999, 1, true, 4608..5000, 5000..5000),
+    ] {
+        let asked = request(command::WRITE, offset, length);
+        assert_eq!(error_of(&odd, &asked), 0);
+        assert_eq!(odd.is_partial(&asked), partial, "{offset}+{length}");
+        assert_eq!(odd.blocks(&asked), blocks, "{offset}+{length}");
+        assert_eq!(odd.whole_blocks(&asked), whole, "{offset}+{length}");
+    }
+    assert!(!terms().is_partial(&request(command::READ, 512, 512)));
 }
