@@ -77,6 +77,23 @@ impl Certificates {
         Serving::new(device, &options)
     }
 
+    /// A server with a certificate of its own, as `openssl req -x509` makes it: without a name, or an authority's.
+    fn alone(&self, name: &str, is_authority: bool) -> Serving {
+        fs::create_dir(self.path(name)).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let names = if is_authority { vec!["disk.example".to_owned()] } else { Vec::new() };
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "disk.example");
+        params.is_ca =
+            if is_authority { IsCa::Ca(BasicConstraints::Unconstrained) } else { IsCa::ExplicitNoCa };
+        let certificate = params.self_signed(&key).unwrap().pem();
+        for file in ["server-cert.pem", "ca-cert.pem"] {
+            fs::write(self.path(name).join(file), &certificate).unwrap();
+        }
+        fs::write(self.path(name).join("server-key.pem"), key.serialize_pem()).unwrap();
+        self.serve(name, false, open("ram(1M)"))
+    }
+
     /// A URI with the certificates of a folder and more arguments.
     fn uri(&self, socket: &Path, name: &str, more: &str) -> Uri {
         let (socket, folder) = (socket.display(), self.path(name));
@@ -314,6 +331,16 @@ fn what_is_wrong_with_certificates_is_named() {
         let uri = certificates.uri(&server.socket(), folder, more);
         let error = NbdDisk::open(uri, NbdOptions::default()).map(drop).unwrap_err().to_string();
         assert!(expected.iter().all(|part| error.contains(part)), "{folder}{more}: {error}");
+    }
+    let unnamed = certificates.alone("unnamed", false);
+    let authority = certificates.alone("authority", true);
+    for (server, folder, expected) in [
+        (&unnamed, "unnamed", &["common name", "subjectAltName=DNS:disk.example"][..]),
+        (&authority, "authority", &["that of an authority", "CA:FALSE"]),
+    ] {
+        let uri = certificates.uri(&server.socket(), folder, NAMED);
+        let error = NbdDisk::open(uri, NbdOptions::default()).map(drop).unwrap_err().to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{folder}: {error}");
     }
     // Encryption without a check of whose it is.
     for server in [&serving, &old] {

@@ -14,6 +14,7 @@ use platter_serve::export::Options;
 use platter_serve::flood::{Flood, LINES_PER_SECOND};
 use platter_serve::metrics::MetricsServer;
 use platter_serve::restart::Past;
+use platter_serve::served::Served;
 use platter_serve::tls::{Tls, TlsFiles};
 use serde_json::json;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ impl Serve {
         let insecure_plaintext = config.server.insecure_plaintext;
         let pid_file = self.pidfile.as_deref().map(PidFile::write).transpose()?;
         let log = Log::new(context, self.log);
+        warn_of_certificates(&config, log);
         if config.server.clients_max > descriptors::clients(descriptors) {
             let (wanted, most) = (config.server.clients_max, descriptors::clients(descriptors));
             let text = format!(
@@ -195,13 +197,38 @@ impl Serve {
             } else {
                 let line = match kind {
                     "metrics" => format!("serving metrics at http://{at}/metrics\n"),
-                    _ => format!("serving {} at {kind} {at}\n", shown.join(", ")),
+                    _ => format!("serving {} at {kind} {at}{}\n", shown.join(", "), cut(daemon, kind)),
                 };
                 context.print(&line)?;
             }
         }
         Ok(())
     }
+}
+
+/// Says which certificates have expired, or soon will: the server starts all the same, because not all clients look.
+fn warn_of_certificates(config: &Config, log: Log) {
+    for warning in config.exports.iter().filter_map(|export| export.options.tls.as_ref()?.expiry_warning()) {
+        log.warn("certificate", &warning);
+    }
+}
+
+/// What clients of an export cannot reach, because they count in blocks: the end of a device of another size.
+fn cut(daemon: &Daemon, kind: &str) -> String {
+    if !["iscsi", "ublk", "vhost-user-blk"].contains(&kind) {
+        return String::new();
+    }
+    let cut = |served: &Arc<Served>| {
+        let geometry = served.device().geometry();
+        // A virtual machine has the size in sectors.
+        let block =
+            if kind == "vhost-user-blk" { 512 } else { u64::from(geometry.limits.logical_block.max(512)) };
+        let name = if served.name().is_empty() { "the device" } else { served.name() };
+        let last = geometry.size % block;
+        (last > 0)
+            .then(|| format!("; without the last {last} bytes of {name}, which are no block of {block}"))
+    };
+    daemon.devices().list().iter().filter_map(cut).collect()
 }
 
 /// Says which devices an earlier server has left without a flush.

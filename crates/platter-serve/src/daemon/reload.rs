@@ -1,7 +1,7 @@
 //! The configuration, read again while the server runs.
 
 use super::{Changing, Daemon, DaemonError, lock};
-use crate::config::{self, Config, DeviceConfig};
+use crate::config::{self, Config, DeviceConfig, ExportConfig};
 use crate::error::ServeError;
 
 /// What a new configuration has changed.
@@ -26,17 +26,47 @@ impl Applied {
     }
 }
 
+/// The configuration of a server that has no file, with its certificates read again.
+fn with_certificates_of_now(config: &Config) -> Result<Config, ServeError> {
+    #[cfg_attr(not(feature = "tls"), expect(unused_mut, reason = "nothing is read"))]
+    let (mut next, mut any) = (config.clone(), false);
+    #[cfg(feature = "tls")]
+    for export in &mut next.exports {
+        if let Some(tls) = &mut export.options.tls {
+            *tls = tls.read_again()?;
+            any = true;
+        }
+    }
+    match any {
+        true => Ok(next),
+        false => Err(ServeError::usage("the server was started without a configuration file")),
+    }
+}
+
+/// Lets an export use the certificates that were read with a new configuration.
+fn change_certificates(old: &ExportConfig, new: &ExportConfig, applied: &mut Applied) {
+    #[cfg(feature = "tls")]
+    if let (Some(old_tls), Some(new_tls)) = (&old.options.tls, &new.options.tls)
+        && old_tls.take_over(new_tls)
+    {
+        applied.changed.push(format!("certificates of the export {} changed", old.name));
+        applied.changed.extend(old_tls.expiry_warning());
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = (old, new, applied);
+}
+
 impl Daemon {
-    /// Reads the file of the configuration again and carries out what has changed.
+    /// Reads the file of the configuration, and the certificates, again and carries out what has changed.
     ///
     /// # Errors
-    /// The server has no file; the file is wrong. Nothing has been changed.
+    /// The server has neither; something in them is wrong. Nothing has been changed.
     pub fn reload(&self) -> Result<Applied, DaemonError> {
         let mut changing = lock(&self.changing);
-        let Some(file) = &changing.file else {
-            return Err(ServeError::usage("the server was started without a configuration file").into());
+        let next = match &changing.file {
+            Some(file) => config::read_file(file)?,
+            None => with_certificates_of_now(&changing.config)?,
         };
-        let next = config::read_file(file)?;
         Ok(self.change_to(&mut changing, &next))
     }
 
@@ -95,7 +125,7 @@ impl Daemon {
         for old in changing.config.exports.clone() {
             let name = &old.name;
             match next.exports.iter().find(|export| export.name == *name) {
-                Some(new) if *new == old => {}
+                Some(new) if *new == old => change_certificates(&old, new, applied),
                 Some(_) => applied.refused.push(format!(
                     "not done: the export {name} cannot change while it runs; remove it and add one of another name"
                 )),

@@ -172,7 +172,12 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
     let certificates = Certificates::new();
     let path = |name| certificates.path().join(name);
     for (change, says) in [
-        (TlsFiles { certificate: path("none.pem"), ..certificates.files(false) }, "none.pem"),
+        (TlsFiles { certificate: path("none.pem"), ..certificates.files(false) }, "none.pem: No such file"),
+        (TlsFiles { key: path("none.key"), ..certificates.files(false) }, "none.key: No such file"),
+        (
+            TlsFiles { client_authorities: Some(path("none.pem")), ..certificates.files(false) },
+            "No such file",
+        ),
         (TlsFiles { certificate: path("empty.pem"), ..certificates.files(false) }, "holds none"),
         (TlsFiles { key: path("server.pem"), ..certificates.files(false) }, "private key"),
         (TlsFiles { key: path("other.key"), ..certificates.files(false) }, "other.key"),
@@ -184,4 +189,46 @@ fn files_that_do_not_fit_are_refused_with_their_names() {
         let error = Tls::load(change, true).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
+}
+
+#[test]
+fn new_certificates_are_used_by_new_connections() {
+    let (old, new) = (Certificates::new(), Certificates::new());
+    let tls = Tls::load(old.files(false), true).unwrap();
+    let mut options = Options::default();
+    options.tls = Some(tls.clone());
+    let fixture = serve_with(vec![("disk", open("ram(1M)"))], 10, &options);
+    let mut before = encrypted(&fixture, old.config(false));
+    before.go("disk");
+    assert!(!tls.take_over(&tls.read_again().unwrap()), "they are the same");
+    for name in ["server.pem", "server.key"] {
+        fs::copy(new.path().join(name), old.path().join(name)).unwrap();
+    }
+    assert!(tls.take_over(&tls.read_again().unwrap()));
+    encrypted(&fixture, new.config(false)).go("disk");
+    before.write(0, &[1; 512]);
+    assert_eq!(before.read(0, 512), [1; 512], "an old connection stays");
+    fs::write(old.path().join("server.key"), "").unwrap();
+    assert!(tls.read_again().unwrap_err().to_string().contains("holds none"));
+    encrypted(&fixture, new.config(false)).go("disk");
+}
+
+#[test]
+fn a_certificate_that_ends_soon_is_warned_about() {
+    let certificates = Certificates::new();
+    let load = |days: i64| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        let now = std::time::SystemTime::now();
+        let day = std::time::Duration::from_secs(86_400 * days.unsigned_abs());
+        params.not_after = if days < 0 { now - day } else { now + day }.into();
+        params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+        let files = certificates.files(false);
+        fs::write(&files.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(&files.key, key.serialize_pem()).unwrap();
+        Tls::load(files, true).unwrap().expiry_warning().unwrap_or_default()
+    };
+    assert!(load(-3).contains("server.pem has expired 3 days ago"), "{}", load(-3));
+    assert!(load(10).contains("server.pem expires in 9 days"), "{}", load(10));
+    assert_eq!(load(100), "");
 }

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
@@ -68,6 +68,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, NbdError> {
     match read {
         Ok(list) if list.is_empty() => Err(wrong("the file holds none".to_owned())),
         Ok(list) => Ok(list),
+        Err(pem::Error::Io(error)) => {
+            Err(unfit(format!("cannot read the certificate in {}: {error}", path.display())))
+        }
+        Err(pem::Error::NoItemsFound) => Err(wrong("the file holds none".to_owned())),
         Err(error) => Err(wrong(error.to_string())),
     }
 }
@@ -140,6 +144,16 @@ impl ClientTls {
                         "the certificate of the server is not from {trusted}; put its authority into {AUTHORITIES} of the \
                          folder that tls-certificates names"
                     )
+                }
+                CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => format!(
+                    "the certificate of the server names no host in subjectAltName, and a common name (CN) does not count; make \
+                     one with subjectAltName=DNS:{shown} (or IP:ADDRESS)"
+                ),
+                // The library has no error of its own for it.
+                CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
+                    "the certificate of the server is that of an authority (basicConstraints CA:TRUE, which `openssl req \
+                     -x509` sets), and cannot be a server's as well; make one with -addext basicConstraints=critical,CA:FALSE"
+                        .to_owned()
                 }
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
                     format!(

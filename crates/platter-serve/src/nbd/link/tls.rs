@@ -1,7 +1,7 @@
 //! A connection through TLS. Data passes through buffers of the TLS library, so each byte is copied.
 
 use crate::stream::socket::{Mode, Socket};
-use crate::tls::Tls;
+use crate::tls::{Tls, explain};
 use rustix::io::Errno;
 use rustls::ServerConnection;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
@@ -66,7 +66,7 @@ impl Encrypted {
             if let Err(error) = connection.process_new_packets() {
                 // The alert tells the peer why; it may be gone.
                 let _ = connection.write_tls(&mut raw);
-                return Err(failed(&error));
+                return Err(failed(&explain(&error)));
             }
         }
         Ok(Encrypted(Box::new(connection)))
