@@ -78,6 +78,16 @@ pub fn to_hex(bytes: &[u8]) -> String {
     })
 }
 
+/// A number, decimal or hexadecimal after `0x` (RFC 7143, section 6.1).
+pub fn number(text: &str) -> Option<u64> {
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None => (text, 10),
+    };
+    let is_plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
+}
+
 /// The bytes of a binary value: hexadecimal after `0x`, or base64 after `0b`.
 pub fn from_binary(text: &str) -> Option<Vec<u8>> {
     match text.get(..2)?.to_ascii_lowercase().as_str() {

@@ -493,6 +493,22 @@ fn ports_in_groups_tell_what_they_are() {
     assert_eq!(inquiry(&mut target, three, Some(0x80)), inquiry(&mut target, one, Some(0x80)));
 }
 
+/// Clusters look for a number, not for a text; it is made of the serial number, so all paths to a unit have the same.
+#[test]
+fn a_unit_is_named_by_a_text_and_by_a_number() {
+    let mut target = target();
+    let nexus = connect(&mut target, "a");
+    let page = inquiry(&mut target, nexus, Some(0x83));
+    let items = crate::page::DEVICE_IDENTIFICATION.decode(&page).items();
+    let of = |name: &str| items.iter().map(|item| item.get(name).unwrap()).collect::<Vec<_>>();
+    assert_eq!(
+        (of("ASSOCIATION"), of("DESIGNATOR TYPE"), of("CODE SET")),
+        (vec![0, 0], vec![1, 3], vec![2, 1])
+    );
+    let number = items[1].bytes();
+    assert_eq!((number.len(), number[4] >> 4), (12, 3), "locally assigned");
+}
+
 #[test]
 fn a_target_that_does_not_tell_its_ports_apart_has_no_groups() {
     let mut target = target();

@@ -83,7 +83,7 @@ fn inquiry(unit: &Unit, cdb: &Cdb, _: &[u8]) -> Result<Plan, Failure> {
     let data = match code {
         0x00 => with_length(0x00, PAGES.to_vec()),
         0x80 => with_length(0x80, printable(&unit.identity.serial)),
-        0x83 => with_length(0x83, designator(&unit.identity)),
+        0x83 => with_length(0x83, designators(&unit.identity)),
         0xb0 => limits(unit),
         // No rotation rate is known of a device; writes with FUA are honoured as such.
         0xb1 => build(
@@ -122,13 +122,25 @@ fn with_length(code: u8, data: Vec<u8>) -> Vec<u8> {
     [vec![0, code, high, low], data].concat()
 }
 
-/// A designator of the unit by vendor and serial number (type 1h, ASCII). One of a registered authority (NAA, EUI-64) needs
-/// a number from it, which a program does not have.
-fn designator(identity: &Identity) -> Vec<u8> {
+/// Designators of the unit: by vendor and serial number (type 1h, ASCII), and a number made of these (NAA, type 3h, binary), which
+/// clusters ask for. A number of a registered authority is for those who have one; NAA 3h is for all others.
+fn designators(identity: &Identity) -> Vec<u8> {
+    const LOCALLY_ASSIGNED: u64 = 3;
     let mut vendor = vec![0; 8];
     put_text(&mut vendor, &identity.vendor);
     let name = [vendor, printable(&identity.serial)].concat();
-    [vec![2, 1, 0, name.len() as u8], name].concat()
+    let number = hash(&name) >> 4 | LOCALLY_ASSIGNED << 60;
+    [&[2, 1, 0, name.len() as u8], &name[..], &[1, 3, 0, 8], &number.to_be_bytes()].concat()
+}
+
+/// FNV-1a, then mixed so that each bit depends on all of the text.
+fn hash(text: &[u8]) -> u64 {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    let mut hash = text.iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    for factor in [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb] {
+        hash = (hash ^ hash >> 31).wrapping_mul(factor);
+    }
+    hash ^ hash >> 32
 }
 
 fn limits(unit: &Unit) -> Vec<u8> {

@@ -14,6 +14,7 @@ use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{HEADER_BYTES, Header, NO_TAG, at, flag, opcode, padding};
 use rustix::io::Errno;
 use std::io::{IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -110,7 +111,13 @@ fn begin(
 /// The address of this end of a connection, as TargetAddress has it; none for sockets without one.
 fn local_address(socket: &Socket) -> Option<String> {
     let address = rustix::net::getsockname(socket.fd()).ok()?;
-    std::net::SocketAddr::try_from(address).ok().map(|address| address.to_string())
+    SocketAddr::try_from(address).ok().map(shown)
+}
+
+/// An address for an initiator. At a socket for both versions of IP, that of an initiator with the older one is mapped into the
+/// newer one, which it cannot connect to.
+fn shown(address: SocketAddr) -> String {
+    SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 
 /// Serves a discovery session: texts and a logout.
@@ -240,5 +247,21 @@ impl<'a> Wire<'a> {
             rest = &rest[sent..];
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_those_that_an_initiator_can_connect_to() {
+        for (at, wanted) in [
+            ("127.0.0.1:3260", "127.0.0.1:3260"),
+            ("[::ffff:127.0.0.1]:3260", "127.0.0.1:3260"),
+            ("[fe80::1]:3261", "[fe80::1]:3261"),
+        ] {
+            assert_eq!(shown(at.parse().unwrap()), wanted);
+        }
     }
 }

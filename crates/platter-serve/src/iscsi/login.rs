@@ -377,7 +377,9 @@ impl<'a> Login<'a> {
 
     /// Answers a key of the operational negotiation.
     fn negotiate(&mut self, key: &str, value: &str, answer: &mut Vec<u8>) -> Result<(), (Status, String)> {
-        let number = |most: u32| value.parse::<u32>().ok().filter(|number| *number <= most);
+        let number = |most: u32| {
+            text::number(value).and_then(|number| u32::try_from(number).ok()).filter(|number| *number <= most)
+        };
         // Discovery is over in a moment, and has none.
         let digests = if self.discovery { &["None"][..] } else { &["CRC32C", "None"] };
         let digest = || value.split(',').find(|one| digests.contains(one));

@@ -206,3 +206,26 @@ fn the_session_ends_with_a_farewell() {
     drop(device);
     told.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
 }
+
+/// From 256 on, numbers of units are written in another way.
+#[test]
+fn units_of_tgt_with_large_numbers_are_listed_and_opened() {
+    let Some(tgt) = Tgt::start(SIZE, &[]) else { return };
+    tgt.add_unit(300);
+    let url = Url::parse(&format!("iscsi://{}/{}", tgt.address, tgt.path()), |_| None).unwrap();
+    let found = match luns(&url, &IscsiOptions::default()) {
+        Err(IscsiError::Library(why)) => return println!("skipped: {why}"),
+        found => found.unwrap(),
+    };
+    assert!(found.contains(&1) && found.contains(&300), "{found:?}");
+    assert_eq!(unit(&url.with_lun(300), &IscsiOptions::default()).unwrap().size, SIZE / 2);
+    let one = connect(&url.to_string(), "noop", IscsiOptions::default()).unwrap();
+    let large = connect(&url.with_lun(300).to_string(), "noop", IscsiOptions::default()).unwrap();
+    one.write_at(&[1; 512], 0).unwrap();
+    large.write_at(&[3; 512], 0).unwrap();
+    let mut data = [0; 512];
+    one.read_at(&mut data, 0).unwrap();
+    assert_eq!(data, [1; 512]);
+    large.read_at(&mut data, 0).unwrap();
+    assert_eq!(data, [3; 512]);
+}

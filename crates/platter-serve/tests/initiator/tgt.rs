@@ -60,6 +60,15 @@ impl Tgt {
         self.folder.path().join("disk.img")
     }
 
+    /// Adds a logical unit, half as large.
+    pub(crate) fn add_unit(&self, lun: u16) {
+        let image = self.folder.path().join("more.img");
+        let size = std::fs::metadata(self.image()).unwrap().len();
+        File::create(&image).unwrap().set_len(size / 2).unwrap();
+        let (lun, image) = (lun.to_string(), image.display().to_string());
+        self.admin(&["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", &lun, "-b", &image]);
+    }
+
     /// Target and logical unit, as a URL has them.
     pub(crate) fn path(&self) -> String {
         format!("{NAME}/1")

@@ -252,6 +252,23 @@ fn no_more_comes_unasked_than_a_burst_has() {
 }
 
 #[test]
+fn numbers_may_be_hexadecimal() {
+    let fixture = serve(ram());
+    let mut initiator = connect(&fixture.address);
+    let numbers = [("MaxBurstLength", "0x2000"), ("FirstBurstLength", "0X1000"), ("DefaultTime2Wait", "0x2")];
+    let wrong = [("MaxConnections", "0x"), ("ErrorRecoveryLevel", "0x+1"), ("DefaultTime2Retain", "1f")];
+    let pairs = [&[NAME, ("TargetName", TARGET)], &numbers[..], &wrong].concat();
+    let answers = initiator.login(TO_FULL_FEATURE, &pairs).unwrap().1;
+    for (key, wanted) in [("MaxBurstLength", "8192"), ("FirstBurstLength", "4096"), ("DefaultTime2Wait", "2")]
+    {
+        assert_eq!(value(&answers, key), wanted, "{key}");
+    }
+    for (key, _) in wrong {
+        assert_eq!(value(&answers, key), "Reject", "{key}");
+    }
+}
+
+#[test]
 fn what_was_not_offered_is_not_chosen_and_refusals_are_not_answered() {
     let fixture = serve(ram());
     let pairs = [

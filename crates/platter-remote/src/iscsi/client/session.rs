@@ -175,6 +175,14 @@ unsafe extern "C" fn discovered(_: *mut Context, status: c_int, data: *mut c_voi
     }
 }
 
+/// What the library puts into the first two bytes of the field for the logical unit: below 256 a number as most targets have it
+/// (peripheral device addressing), from there on by flat space addressing (SAM-5, 4.7.7).
+fn field(lun: u16) -> c_int {
+    const FLAT: c_int = 0x4000;
+    let number = c_int::from(lun);
+    if lun < 256 { number } else { number | FLAT }
+}
+
 impl Session {
     /// A session that is not connected.
     ///
@@ -195,7 +203,7 @@ impl Session {
             library,
             context,
             inbox,
-            unit: c_int::from(terms.lun),
+            unit: field(terms.lun),
             commands: Vec::new(),
             free: Vec::new(),
             given: 0,
