@@ -70,6 +70,9 @@ impl Shared {
             },
             op::STATFS => Ok(self.statistics()),
             op::LSEEK => self.seek(header, args),
+            // The files are the devices that are served.
+            op::CREATE | op::MKNOD | op::MKDIR | op::SYMLINK | op::LINK | op::TMPFILE => Err(Errno::PERM),
+            op::UNLINK | op::RMDIR | op::RENAME | op::RENAME2 => Err(Errno::PERM),
             // Requests that are taken back are carried out all the same.
             op::INTERRUPT => Err(Errno::NOSYS),
             _ => Err(Errno::NOSYS),

@@ -26,6 +26,13 @@ pub(super) mod op {
     pub(in crate::fuse) const FORGET: u32 = 2;
     pub(in crate::fuse) const GETATTR: u32 = 3;
     pub(in crate::fuse) const SETATTR: u32 = 4;
+    pub(in crate::fuse) const SYMLINK: u32 = 6;
+    pub(in crate::fuse) const MKNOD: u32 = 8;
+    pub(in crate::fuse) const MKDIR: u32 = 9;
+    pub(in crate::fuse) const UNLINK: u32 = 10;
+    pub(in crate::fuse) const RMDIR: u32 = 11;
+    pub(in crate::fuse) const RENAME: u32 = 12;
+    pub(in crate::fuse) const LINK: u32 = 13;
     pub(in crate::fuse) const OPEN: u32 = 14;
     pub(in crate::fuse) const READ: u32 = 15;
     pub(in crate::fuse) const WRITE: u32 = 16;
@@ -36,11 +43,14 @@ pub(super) mod op {
     pub(in crate::fuse) const OPENDIR: u32 = 27;
     pub(in crate::fuse) const READDIR: u32 = 28;
     pub(in crate::fuse) const RELEASEDIR: u32 = 29;
+    pub(in crate::fuse) const CREATE: u32 = 35;
     pub(in crate::fuse) const INTERRUPT: u32 = 36;
     pub(in crate::fuse) const DESTROY: u32 = 38;
     pub(in crate::fuse) const BATCH_FORGET: u32 = 42;
     pub(in crate::fuse) const FALLOCATE: u32 = 43;
+    pub(in crate::fuse) const RENAME2: u32 = 45;
     pub(in crate::fuse) const LSEEK: u32 = 46;
+    pub(in crate::fuse) const TMPFILE: u32 = 51;
 }
 
 /// What both sides can do.

@@ -137,6 +137,30 @@ fn a_device_that_grows_is_a_file_that_grows() {
     }
 }
 
+/// The files are the devices: no name comes, goes or changes.
+#[test]
+fn names_cannot_be_made_removed_or_changed() {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, RenameFlags};
+    let served = Served::new("disk", Device::ram(SIZE).unwrap()).unwrap();
+    let Some(mounted) = Mounted::new(vec![served], &Options::default()) else { return };
+    let (disk, new) = (mounted.path(), mounted.path().with_file_name("new"));
+    let mode = Mode::RUSR;
+    for (what, result) in [
+        ("create", rustix::fs::open(&new, OFlags::CREATE | OFlags::RDWR, mode).map(drop)),
+        ("mknod", rustix::fs::mknodat(CWD, &new, FileType::RegularFile, mode, 0)),
+        ("mkdir", rustix::fs::mkdir(&new, mode)),
+        ("symlink", rustix::fs::symlink("disk", &new)),
+        ("link", rustix::fs::link(&disk, &new)),
+        ("unlink", rustix::fs::unlink(&disk)),
+        ("rename", rustix::fs::rename(&disk, &new)),
+        ("rename2", rustix::fs::renameat_with(CWD, &disk, CWD, &new, RenameFlags::NOREPLACE)),
+    ] {
+        assert_eq!(result, Err(Errno::PERM), "{what}");
+    }
+    // One that exists is opened all the same.
+    rustix::fs::open(&disk, OFlags::CREATE | OFlags::RDWR, mode).unwrap();
+}
+
 #[test]
 fn memory_for_less_than_a_request_is_refused() {
     let directory = tempfile::tempdir().unwrap();
