@@ -87,13 +87,13 @@ fn a_server_that_was_killed_is_started_again_over_what_its_clients_made() {
     sector[..4].copy_from_slice(b"XFSB");
     client.write_at(&sector, 0).unwrap();
     client.flush().unwrap();
-    kill(server);
+    drop(server);
     // Panics if it does not serve.
     let server = start(folder.path(), "FILE");
     sector.fill(0);
     connect(folder.path(), NbdOptions::default()).read_at(&mut sector, 0).unwrap();
     assert_eq!(&sector[..4], b"XFSB");
-    kill(server);
+    drop(server);
 }
 
 #[test]
