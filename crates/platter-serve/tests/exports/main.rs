@@ -17,6 +17,8 @@ mod initiator;
 mod iscsi_way;
 mod judge;
 mod lives;
+#[path = "../../../platter-disk/tests/drivers/loops.rs"]
+mod loops;
 mod losses;
 mod nbd_way;
 mod power;

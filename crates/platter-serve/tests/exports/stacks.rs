@@ -1,5 +1,6 @@
 //! The devices that are served.
 
+use crate::loops::{Loop, Shape};
 use crate::ways::served;
 use platter::registry::{self, Access};
 use platter_disk::device::Device;
@@ -9,9 +10,10 @@ use std::path::Path;
 /// Bytes of each.
 pub(crate) const SIZE: u64 = 2 << 20;
 
-/// `DISK` stands for a file of that size.
-pub(crate) const SPECS: [&str; 6] = [
+/// `DISK` stands for a file of that size, `LOOP` for a loop device over one, where there are loop devices.
+pub(crate) const SPECS: [&str; 7] = [
     "DISK",
+    "LOOP",
     "ram(2M)",
     "cache(size=512K, DISK)",
     "raid0(chunk=64K, ram(1M), ram(1M))",
@@ -28,10 +30,13 @@ pub(crate) fn failing() -> Vec<String> {
 /// Opens a device. Its file, if it has one, is made of zeroes.
 pub(crate) fn open(spec: &str, folder: &Path) -> Device {
     let disk = folder.join("disk");
-    if spec.contains("DISK") {
+    if spec.contains("DISK") || spec.contains("LOOP") {
         File::create(&disk).unwrap().set_len(SIZE).unwrap();
     }
-    let spec = spec.replace("DISK", disk.to_str().unwrap());
+    // It stays attached for as long as the device is open.
+    let node = if spec.contains("LOOP") { Loop::over(&disk, Shape::PLAIN) } else { None };
+    let node_path = node.as_ref().map_or(&disk, |node| &node.path);
+    let spec = spec.replace("DISK", disk.to_str().unwrap()).replace("LOOP", node_path.to_str().unwrap());
     let device = registry::open(&spec, Access::read_write()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(device.size(), SIZE, "{spec}");
     device
