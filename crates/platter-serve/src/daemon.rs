@@ -72,6 +72,9 @@ pub struct Daemon {
     exports: Mutex<Vec<ExportInfo>>,
     specs: Mutex<Vec<DeviceConfig>>,
     times: Mutex<Times>,
+    /// The exports with a certificate.
+    #[cfg(feature = "tls")]
+    encrypting: Mutex<Vec<(String, crate::tls::Tls)>>,
     requests: Mutex<Requests>,
     requested: Condvar,
     state: Mutex<Option<StateFile>>,
@@ -131,6 +134,8 @@ impl Daemon {
             exports: Mutex::default(),
             specs: Mutex::default(),
             times: Mutex::new(Times { stop: config.server.stop_timeout, stall: config.server.stall_after }),
+            #[cfg(feature = "tls")]
+            encrypting: Mutex::default(),
             requests: Mutex::default(),
             requested: Condvar::new(),
             state: Mutex::new(state),

@@ -562,3 +562,39 @@ fn a_device_without_a_name_is_named_in_errors_and_words_are_shown_as_such() {
     let kernel = params.iter().find(|param| param["name"] == "kernel").unwrap();
     assert!(kernel["value"].is_string(), "{kernel}");
 }
+
+#[cfg(feature = "tls")]
+#[test]
+fn health_knows_of_certificates_that_have_expired_or_will() {
+    let rig = Rig::new("[devices.a]\nspec = 'ram(1M)'\n");
+    let mut call = rig.connect();
+    let now = std::time::SystemTime::now();
+    let day = Duration::from_secs(86_400);
+    for (until, kinds) in [
+        (now - 3 * day, vec!["certificate-expired"]),
+        (now + 3 * day, vec!["certificate-expiring"]),
+        (now + 90 * day, vec![]),
+    ] {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2000, 1, 1), until.into());
+        std::fs::write(rig.dir.path().join("pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        std::fs::write(rig.dir.path().join("key"), key.serialize_pem()).unwrap();
+        let file = |name: &str| rig.dir.path().join(name);
+        let files = platter_serve::tls::TlsFiles {
+            certificate: file("pem"),
+            key: file("key"),
+            client_authorities: None,
+        };
+        let address = format!("unix:{}", file("n").display());
+        let mut export = config::ExportConfig::new("e", "nbd", &address);
+        export.options.tls = Some(platter_serve::tls::Tls::load(files, true).unwrap());
+        rig.daemon.add_export(&export).unwrap();
+        let (health, found) = problems(&mut call);
+        assert_eq!(found, kinds, "{health}");
+        assert_eq!(health["certificates"][0]["export"], "e");
+        assert!(health["certificates"][0]["expires_unix_seconds"].as_u64().unwrap() > 1_700_000_000);
+        rig.daemon.remove_export("e").unwrap();
+        assert_eq!(problems(&mut call).0["certificates"], json!([]));
+    }
+}

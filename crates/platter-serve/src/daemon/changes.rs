@@ -122,6 +122,10 @@ impl Daemon {
                 if error.is_usage() { ServeError::usage(message) } else { ServeError::system(message) }
             })?;
         *lock(&self.exports) = server.exports();
+        #[cfg(feature = "tls")]
+        if let Some(tls) = options.tls {
+            lock(&self.encrypting).push((config.name.clone(), tls));
+        }
         Ok(address)
     }
 
@@ -130,6 +134,8 @@ impl Daemon {
         let server = changing.server.as_mut().ok_or_else(stopped)?;
         let stopped = server.stop_export(name, limit);
         *lock(&self.exports) = server.exports();
+        #[cfg(feature = "tls")]
+        lock(&self.encrypting).retain(|(export, _)| export != name);
         stopped
     }
 }

@@ -38,6 +38,7 @@ impl Daemon {
             );
             problems.push(problem("clients-refused", None, text));
         }
+        let certificates = self.certificates(&mut problems);
         let stalled = devices.iter().any(|device| device["status"] == "stalled");
         let status = match problems.is_empty() {
             _ if stalled => "stalled",
@@ -54,7 +55,31 @@ impl Daemon {
                 "descriptors": refused.descriptors,
                 "memory": refused.memory,
             },
+            "certificates": certificates,
         })
+    }
+}
+
+impl Daemon {
+    /// The certificates of exports, with their ends.
+    #[cfg(feature = "tls")]
+    fn certificates(&self, problems: &mut Vec<Value>) -> Vec<Value> {
+        let now = std::time::SystemTime::now();
+        let one = |(export, tls): &(String, crate::tls::Tls)| {
+            let at = tls.expires_at()?;
+            if let Some(text) = tls.expiry_warning() {
+                let kind = if at <= now { "certificate-expired" } else { "certificate-expiring" };
+                problems.push(problem(kind, None, format!("export {export}: {text}")));
+            }
+            let seconds = at.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+            Some(json!({ "export": export, "expires_unix_seconds": seconds }))
+        };
+        lock(&self.encrypting).iter().filter_map(one).collect()
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn certificates(&self, _: &mut Vec<Value>) -> Vec<Value> {
+        Vec::new()
     }
 }
 
