@@ -18,7 +18,6 @@ pub(crate) use context::Context;
 pub(crate) use error::{CliError, Exit};
 pub(crate) use list::split_list;
 pub(crate) use on::{Force, On};
-pub(crate) use signals::Request;
 pub(crate) use size::Size;
 pub(crate) use spec_arg::spec_arg;
 pub(crate) use time::Time;

@@ -29,7 +29,7 @@ Exit status:
   2    wrong usage: the command line, a device spec or a parameter file is wrong in itself
   3    a device cannot be opened: it is missing, in use, holds data, or lacks a member
   4    refused: the devices do not allow what was asked for
-  130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM. A second one ends the program at once.";
+  130  interrupted by Ctrl-C (SIGINT); 143 by SIGTERM; 129 by SIGHUP. A second one ends the program at once.";
 
 /// Platter, a block I/O layer in user space.
 #[derive(Parser, Debug)]
@@ -60,6 +60,10 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() });
         }
     };
+    if matches!(cli.verb, Verb::Serve(_)) {
+        // Before the first thread, because it changes the environment.
+        platter_serve::inherited::take();
+    }
     let context = Context::new(&cli.common, Cli::command);
     let default = cli.common.default_elevator.as_deref().map_or(Ok(()), platter::set_default_elevator);
     match default

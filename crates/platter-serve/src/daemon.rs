@@ -18,16 +18,18 @@ use crate::clients::Clients;
 use crate::config::{Config, ConfigErrors, DeviceConfig, ExportConfig};
 use crate::error::ServeError;
 use crate::served::{Devices, Served};
-use crate::server::{ExportInfo, Flush, Server};
+use crate::server::{ExportInfo, Flush, LEAST_FLUSH, Server};
 use crate::state::StateFile;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 pub use reload::Applied;
 
 /// How often requests' ages are counted on.
 const TICK: Duration = Duration::from_secs(1);
+/// How often a stop looks whether a change has ended.
+const SOON: Duration = Duration::from_millis(20);
 
 /// Why a configuration cannot be read or carried out.
 #[derive(Clone, Debug)]
@@ -234,7 +236,16 @@ impl Daemon {
     /// # Errors
     /// What has not ended within `limit`, or could not be flushed, one sentence each.
     pub fn stop(&self, limit: Duration) -> Result<(), Vec<String>> {
-        let server = lock(&self.changing).server.take();
+        let until = Instant::now() + limit;
+        let server = loop {
+            match self.changing.try_lock() {
+                Ok(mut changing) => break changing.server.take(),
+                Err(TryLockError::Poisoned(error)) => break error.into_inner().server.take(),
+                // A change waits for a file or a peer.
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(SOON),
+                Err(TryLockError::WouldBlock) => return Err(self.stop_without_exports()),
+            }
+        };
         lock(&self.exports).clear();
         let Some(server) = server else { return Ok(()) };
         let served = self.devices.list();
@@ -247,6 +258,14 @@ impl Daemon {
         // Otherwise its marks stay.
         let state = lock(&self.state).take();
         state.map_or(Ok(()), |state| state.end(owed.collect())).map_err(|error| vec![error.to_string()])
+    }
+
+    /// Flushes the devices while a change of the configuration does not end. Returns what is wrong.
+    fn stop_without_exports(&self) -> Vec<String> {
+        let until = Instant::now() + LEAST_FLUSH;
+        let flushes: Vec<_> = self.devices.list().into_iter().filter_map(Flush::begin).collect();
+        let failed = flushes.into_iter().filter_map(|flush| flush.finish(until).err());
+        std::iter::once("a change of the configuration has not ended".to_owned()).chain(failed).collect()
     }
 
     /// Stops an export.

@@ -17,7 +17,7 @@ pub const MAX_CLIENTS: usize = 1024;
 pub const MAX_MEMORY: usize = 1 << 30;
 
 /// How long flushes have, at least, if exports have taken all of the time.
-const LEAST_FLUSH: Duration = Duration::from_secs(5);
+pub(crate) const LEAST_FLUSH: Duration = Duration::from_secs(5);
 
 /// Longest name in a message, in characters.
 const MOST_SHOWN: usize = 60;

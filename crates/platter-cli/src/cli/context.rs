@@ -1,11 +1,11 @@
 //! The context of a verb, in addition to its own arguments.
 
-use super::signals::{self, Request};
+use super::signals;
 use super::{CliError, Common};
 use clap::ColorChoice;
 use platter_bench::report::Terminal;
 use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// How to show results, and whether to stop.
 pub(crate) struct Context {
@@ -17,33 +17,58 @@ pub(crate) struct Context {
     pub(crate) progress: bool,
     /// Makes the parser of the whole command line, of which manual pages and completions are made.
     pub(crate) command: fn() -> clap::Command,
-    /// Set by the first SIGINT or SIGTERM; the second one ends the process.
-    pub(crate) interrupted: &'static AtomicBool,
 }
 
 impl Context {
     pub(crate) fn new(common: &Common, command: fn() -> clap::Command) -> Context {
+        signals::install();
         Context {
             json: common.json,
             terminal: Terminal { color: use_color(common.color), width: width() },
             progress: !common.quiet,
             command,
-            interrupted: signals::install(),
         }
     }
 
-    /// Whether the user requested a stop.
+    /// A context for tests, without handlers of signals.
+    #[cfg(test)]
+    pub(crate) fn quiet() -> Context {
+        let terminal = Terminal { color: false, width: None };
+        Context { json: false, terminal, progress: false, command: || clap::Command::new("platter") }
+    }
+
+    /// Whether the user requested a stop. After this has said so, the verb has all the time that it needs to end.
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        signals::is_interrupted()
     }
 
-    /// Sleeps until a signal asks for something. SIGHUP ends the process before the first
-    /// [`catch_hangup`](Context::catch_hangup).
-    pub(crate) fn wait_for_signal() -> Request {
-        signals::wait()
+    /// The flag that the first SIGINT, SIGTERM or SIGHUP sets; the second one ends the process. From now on the verb
+    /// looks at the flag. Before, the first signal ends the process if the verb has not ended within 0.6 s.
+    pub(crate) fn stop_flag(&self) -> &'static AtomicBool {
+        signals::attend()
     }
 
-    /// From now on SIGHUP is a request to read the configuration again.
+    /// Does what may wait without a look at the flag, such as opening a device: a signal ends the process meanwhile.
+    pub(crate) fn unattended<T>(run: impl FnOnce() -> T) -> T {
+        signals::unattended(run)
+    }
+
+    /// Sets what is done before a signal ends the process while the verb waits.
+    pub(crate) fn at_end(last: Option<fn()>) {
+        signals::at_end(last);
+    }
+
+    /// Sleeps until a signal asks to stop. The verb stops then.
+    pub(crate) fn wait_for_stop() {
+        signals::wait_for_stop();
+    }
+
+    /// Sleeps until SIGHUP asks to read the configuration again.
+    pub(crate) fn wait_for_reload() {
+        signals::wait_for_reload();
+    }
+
+    /// From now on SIGHUP is a request to read the configuration again, and no longer one to stop.
     pub(crate) fn catch_hangup() {
         signals::catch_hangup();
     }

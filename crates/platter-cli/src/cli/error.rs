@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     CannotOpen,
     /// The devices can be opened, but do not allow the request; `copy` and `raid` have written nothing.
     Refused,
+    /// SIGHUP.
+    HungUp,
     /// SIGINT.
     Interrupted,
     /// SIGTERM.
@@ -33,6 +35,7 @@ impl Exit {
             Exit::Usage => 2,
             Exit::CannotOpen => 3,
             Exit::Refused => 4,
+            Exit::HungUp => 129,
             Exit::Interrupted => 130,
             Exit::Terminated => 143,
         }

@@ -68,7 +68,7 @@ impl Cd {
         let settings = self.settings()?;
         let mut report = Report { speed: self.speed, runs: Vec::new(), interrupted: false };
         for (name, memory) in WAYS {
-            let run = cd::run(settings, name, memory, context.interrupted);
+            let run = cd::run(settings, name, memory, context.stop_flag());
             match run.map_err(|error| CliError::failed(error.to_string()))? {
                 Some(run) => report.runs.push(run),
                 None => report.interrupted = true,

@@ -125,7 +125,8 @@ impl Chunked {
         }
         let access = self.on.force.access(Access { write: plan.write, ..Access::default() });
         let open = |world: &Arc<World>| -> Result<Vec<Device>, Box<dyn std::error::Error + Send + Sync>> {
-            specs.iter().map(|spec| registry::open_in(world, spec, access).map_err(Into::into)).collect()
+            let open = || specs.iter().map(|spec| registry::open_in(world, spec, access));
+            Context::unattended(|| open().map(|device| device.map_err(Into::into)).collect())
         };
         let mut progress = Progress::new(context.progress);
         let mut show = |state: &chunked::Progress<'_>| {
@@ -133,7 +134,7 @@ impl Chunked {
                 progress.show(&format!("{} of {}: {}", state.done, state.total, state.now.describe()));
             }
         };
-        let points = chunked::run(&cells, &options, &open, context.interrupted, &mut show).map_err(fail)?;
+        let points = chunked::run(&cells, &options, &open, context.stop_flag(), &mut show).map_err(fail)?;
         progress.clear();
         let report = Report {
             on: self.on.specs.clone(),

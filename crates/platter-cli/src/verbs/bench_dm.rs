@@ -90,7 +90,7 @@ impl Dm {
                 progress.show(&format!("{} of {}: {}", state.done + 1, state.total, state.now));
             }
         };
-        let report = dm::run(&media, &options, began, context.interrupted, &mut show)
+        let report = dm::run(&media, &options, began, context.stop_flag(), &mut show)
             .map_err(|error| stop(context, error))?;
         // The files are removed before the results are shown.
         drop(media);
@@ -138,7 +138,7 @@ impl Dm {
                 progress.show(&format!("making {} files: {done} of {total}", options.disks));
             }
         };
-        let files = match Disks::files(options, self.dir.as_deref(), context.interrupted, &mut show) {
+        let files = match Disks::files(options, self.dir.as_deref(), context.stop_flag(), &mut show) {
             Err(DmError::Open(error)) if !self.insists_on_files() => {
                 progress.clear();
                 context.note(&format!("no files are measured, only disks in memory: {error}"));

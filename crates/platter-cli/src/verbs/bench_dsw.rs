@@ -86,7 +86,7 @@ impl Dsw {
                 progress.show(&format!("{} of {}: {}", state.done + 1, state.total, state.now));
             }
         };
-        let report = dsw::run(&recording, &media, &options, began, context.interrupted, &mut show);
+        let report = dsw::run(&recording, &media, &options, began, context.stop_flag(), &mut show);
         // The files are removed before the results are shown.
         drop(media);
         progress.clear();
@@ -130,7 +130,7 @@ impl Dsw {
                 progress.show(&format!("making {} files: {done} of {total}", options.disks));
             }
         };
-        let files = Disks::files(&disks, self.dir.as_deref(), context.interrupted, &mut show)?;
+        let files = Disks::files(&disks, self.dir.as_deref(), context.stop_flag(), &mut show)?;
         Ok(vec![files, Disks::ram(&disks)?])
     }
 }

@@ -102,7 +102,7 @@ impl Fileio {
                 ));
             }
         };
-        let hooks = Hooks { progress: Some(&mut show), cancel: context.interrupted };
+        let hooks = Hooks { progress: Some(&mut show), cancel: context.stop_flag() };
         let report = run(hooks);
         progress.clear();
         report.map_err(|error| fail(context, error))

@@ -142,7 +142,7 @@ impl Io {
         };
         let hooks = Hooks {
             progress: context.progress.then_some(&mut show as &mut dyn FnMut(&io::Progress)),
-            cancel: context.interrupted,
+            cancel: context.stop_flag(),
         };
         io::run(job, devices, seed, hooks).map_err(|error| match error {
             IoError::Job(error) => self.options.wrong(error),

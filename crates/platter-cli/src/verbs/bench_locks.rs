@@ -79,7 +79,7 @@ impl Locks {
                 progress.show(text);
             }
         };
-        let report = locks::run(&devices, &options, context.interrupted, &mut show);
+        let report = locks::run(&devices, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
         match context.json {

@@ -65,7 +65,7 @@ impl Nbd {
                 progress.show(text);
             }
         };
-        let report = nbd::run(&self.on, &device, &options, context.interrupted, &mut show);
+        let report = nbd::run(&self.on, &device, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
         match context.json {

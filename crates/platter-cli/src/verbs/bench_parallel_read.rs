@@ -88,7 +88,7 @@ impl ParallelRead {
                 progress.show(&format!("round {round} of {all}: {}", state.mode.name()));
             }
         };
-        let report = parallel_read::run(&disks, &options, context.interrupted, &mut show);
+        let report = parallel_read::run(&disks, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
         match context.json {

@@ -94,7 +94,9 @@ impl Schedulers {
         let access = self.force.access(Access { write, ..Access::default() });
         let open = |world: &Arc<World>, elevator: &str| -> Result<Device, _> {
             let spec = on::with_elevator(&self.on, elevator)?;
-            Ok(registry::open_in(world, &registry::parse(&spec).map_err(OpenError::Spec)?, access)?)
+            Context::unattended(|| {
+                Ok(registry::open_in(world, &registry::parse(&spec).map_err(OpenError::Spec)?, access)?)
+            })
         };
         // Fail now rather than after the run if the page cannot be written.
         if let Some(path) = &self.report {
@@ -109,7 +111,7 @@ impl Schedulers {
             }
         };
         let report =
-            schedulers::run(&self.on, &options, &open, context.interrupted, &mut show).map_err(failed)?;
+            schedulers::run(&self.on, &options, &open, context.stop_flag(), &mut show).map_err(failed)?;
         progress.clear();
         self.show(context, &report)?;
         match report.interrupted {

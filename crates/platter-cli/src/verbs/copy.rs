@@ -109,14 +109,26 @@ impl Copy {
 
     /// Copies the incomplete block at the end of the source.
     fn copy_tail(&self, plan: &Plan, work: &mut Work) -> Result<(), Stopped> {
-        let Some((pos, mut buffer)) = plan.tail() else { return Ok(()) };
+        // A rescue copies each block of the source that it can read.
+        let unit = if self.rescue.is_some() { plan.source_unit } else { plan.unit };
+        let mut pos = plan.whole();
+        while pos < plan.size {
+            let len = unit.min(plan.size - pos);
+            self.copy_part(plan, work, pos, len)?;
+            pos += len;
+        }
+        Ok(())
+    }
+
+    /// Copies less than a block.
+    fn copy_part(&self, plan: &Plan, work: &mut Work, pos: u64, len: u64) -> Result<(), Stopped> {
         match work.map.status(pos) {
             Some(Status::Done) => return Ok(()),
             Some(Status::Bad) if self.retries == 0 => return Ok(()),
             _ => {}
         }
-        let len = buffer.len() as u64;
-        if let Err(error) = plan.source.read_at(&mut buffer, pos) {
+        let mut buffer = vec![0; len as usize];
+        if let Err(error) = Context::unattended(|| plan.source.read_at(&mut buffer, pos)) {
             if self.rescue.is_none() {
                 return Err(Stopped::source(&error));
             }

@@ -158,7 +158,7 @@ impl Readahead {
         for policy in self.policies() {
             let Some(row) = row(policy.row) else { continue };
             let settings = Settings { max, optimal, ..policy.settings };
-            match run_unless(row, &settings, &machine, &reads, context.interrupted) {
+            match run_unless(row, &settings, &machine, &reads, context.stop_flag()) {
                 Some(outcome) => report.policies.push((policy.name, outcome)),
                 None => {
                     report.interrupted = true;

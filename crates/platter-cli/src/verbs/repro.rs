@@ -138,7 +138,7 @@ impl Repro {
                 progress.show(&format!("{} of {} simulations", state.done, state.total));
             }
         };
-        let hooks = Hooks { cancel: context.interrupted, progress: &mut show };
+        let hooks = Hooks { cancel: context.stop_flag(), progress: &mut show };
         experiment.run(&self.options(context)?, hooks).map_err(|error| failed(context, error))
     }
 
@@ -156,7 +156,7 @@ impl Repro {
                 ));
             }
         };
-        platter_repro::all(&self.options(context)?, context.interrupted, &mut show)
+        platter_repro::all(&self.options(context)?, context.stop_flag(), &mut show)
             .map_err(|error| failed(context, error))
     }
 }

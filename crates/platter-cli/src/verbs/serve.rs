@@ -1,6 +1,6 @@
 //! `platter serve`: devices for other programs.
 
-use crate::cli::{CliError, Context, Exit, Request, exit_now};
+use crate::cli::{CliError, Context, Exit, exit_now};
 use log::Log;
 use notify::{PidFile, notify};
 use platter_serve::chap::Chap;
@@ -32,8 +32,6 @@ const SLEEP: Duration = Duration::from_secs(3600);
 
 impl Serve {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        // First of all: it changes the environment, so there must be no threads yet.
-        platter_serve::inherited::take();
         let mut config = match &self.config {
             Some(file) => config::read_file(file).map_err(|errors| wrong(errors.into()))?,
             None => self.to_config()?,
@@ -243,20 +241,31 @@ fn tell_of_losses(daemon: &Daemon, log: Log) {
     }
 }
 
-/// Carries out what signals ask for, in a thread of its own: reading the configuration may take as long as a device.
+/// Carries out what signals ask for, in two threads: to read the configuration may take as long as a device, or for ever,
+/// and the server can be stopped all the same.
 fn follow_signals(daemon: &Arc<Daemon>, log: Log) -> Result<(), CliError> {
     Context::catch_hangup();
-    let daemon = Arc::clone(daemon);
-    let follow = move || {
-        loop {
-            match Context::wait_for_signal() {
-                Request::Stop => return daemon.request_stop(daemon.stop_timeout()),
-                Request::Reload => reload(&daemon, log),
-            }
-        }
+    let start = |name: &str, follow: Box<dyn FnOnce() + Send>| {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(follow);
+        thread.map(drop).map_err(|error| CliError::failed(format!("no thread for signals: {error}")))
     };
-    let thread = std::thread::Builder::new().name("platter-signals".to_owned()).spawn(follow);
-    thread.map(drop).map_err(|error| CliError::failed(format!("no thread for signals: {error}")))
+    let (stopped, reloaded) = (Arc::clone(daemon), Arc::clone(daemon));
+    start(
+        "platter-stop",
+        Box::new(move || {
+            Context::wait_for_stop();
+            stopped.request_stop(stopped.stop_timeout());
+        }),
+    )?;
+    start(
+        "platter-reload",
+        Box::new(move || {
+            loop {
+                Context::wait_for_reload();
+                reload(&reloaded, log);
+            }
+        }),
+    )
 }
 
 fn reload(daemon: &Daemon, log: Log) {

@@ -255,6 +255,40 @@ fn a_hangup_reads_the_configuration_again_and_a_term_ends_it() {
 }
 
 #[test]
+fn a_server_that_waits_for_its_configuration_can_be_stopped() {
+    let mut server = Server::start(CONFIG, &[]);
+    let file = server.path("platter.toml");
+    std::fs::remove_file(&file).unwrap();
+    crate::signals::pipe(&file);
+    server.signal(Signal::HUP);
+    let held = crate::signals::until("serve", &mut server.child, || crate::signals::writer(&file));
+    server.signal(Signal::TERM);
+    let (status, _, log) = server.end();
+    assert!(status == Some(0) && log.contains("stopped"), "{status:?}: {log}");
+    drop(held);
+}
+
+#[test]
+fn a_write_beyond_the_file_size_limit_fails_and_the_server_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).display().to_string();
+    std::fs::File::create(path("disk")).unwrap().set_len(4 << 20).unwrap();
+    let script = "ulimit -f 1024; exec \"$0\" serve \"$1\" --nbd unix:\"$2\"";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_platter"), &path("disk"), &path("nbd")]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    let mut server = Server { dir, child, out };
+    server.out.read_line(&mut String::new()).unwrap();
+    let disk = format!("nbd(nbd+unix:///?socket={})", server.path("nbd").display());
+    fails_saying(1, &["copy", "--sparse", "never", "ram(4M)", &disk], &["write", "space"]);
+    ok(&["copy", "--sparse", "never", "ram(64K)", &disk]);
+    server.signal(Signal::TERM);
+    let (status, ..) = (server.child.wait().unwrap().code(), ());
+    assert_eq!(status, Some(0));
+}
+
+#[test]
 fn top_shows_what_clients_do() {
     let found = Command::new("qemu-io").arg("--version").output();
     if !found.is_ok_and(|output| output.status.success()) {

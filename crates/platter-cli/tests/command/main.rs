@@ -23,6 +23,7 @@ mod running;
 mod scsi;
 mod secrets;
 mod served;
+mod signals;
 mod sim;
 mod snapshot;
 mod soak;

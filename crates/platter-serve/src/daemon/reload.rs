@@ -1,6 +1,6 @@
 //! The configuration, read again while the server runs.
 
-use super::{Changing, Daemon, DaemonError, lock};
+use super::{Changing, Daemon, DaemonError, lock, stopped};
 use crate::config::{self, Config, DeviceConfig, ExportConfig};
 use crate::error::ServeError;
 
@@ -62,9 +62,16 @@ impl Daemon {
     /// # Errors
     /// The server has neither; something in them is wrong. Nothing has been changed.
     pub fn reload(&self) -> Result<Applied, DaemonError> {
+        let file = lock(&self.changing).file.clone();
+        let next = match &file {
+            // Reading may wait for ever, if the file is a pipe: the server can be stopped meanwhile.
+            Some(file) => Some(config::read_file(file)?),
+            None => None,
+        };
         let mut changing = lock(&self.changing);
-        let next = match &changing.file {
-            Some(file) => config::read_file(file)?,
+        changing.server.as_ref().ok_or_else(stopped)?;
+        let next = match next {
+            Some(next) => next,
             None => with_certificates_of_now(&changing.config)?,
         };
         Ok(self.change_to(&mut changing, &next))

@@ -6,7 +6,6 @@ use platter_bench::dsw::Recording;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The program that makes recordings.
@@ -62,11 +61,13 @@ fn cache_dir() -> Option<PathBuf> {
 fn record(scale: f64, file: &Path, context: &Context) -> Result<(), CliError> {
     let mut child = start(scale, file)?;
     let failed = |error: std::io::Error| CliError::failed(format!("{RECORDER}: {error}"));
+    // From now on, so that a signal does not leave the child behind.
+    context.stop_flag();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(failed)? {
             break status;
         }
-        if context.interrupted.load(Ordering::Relaxed) {
+        if context.is_interrupted() {
             // Its database has no name, so nothing is left.
             child.kill().and_then(|()| child.wait()).map_err(failed)?;
             return Err(context.interruption("interrupted while the queries were recorded"));

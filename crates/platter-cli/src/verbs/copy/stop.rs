@@ -38,6 +38,7 @@ pub(super) struct Stopper<'c> {
 
 impl<'c> Stopper<'c> {
     pub(super) fn new(context: &'c Context) -> Stopper<'c> {
+        context.stop_flag();
         Stopper { context, until: None }
     }
 

@@ -143,7 +143,7 @@ impl Soak {
                 progress.show(&format!("{done}{of} runs"));
             }
         };
-        let report = soak::run(&options, context.interrupted, &mut show);
+        let report = soak::run(&options, context.stop_flag(), &mut show);
         progress.clear();
         match context.json {
             true => context.print_json(&soak::json(&report))?,
@@ -185,7 +185,7 @@ impl Soak {
                 progress.show(&format!("{done} rounds"));
             }
         };
-        let report = real::run(&options, context.interrupted, &mut show);
+        let report = real::run(&options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(CliError::failed)?;
         match context.json {

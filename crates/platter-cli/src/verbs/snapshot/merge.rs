@@ -89,6 +89,7 @@ impl Merge {
 /// Waits until the merge has ended or the user requests a stop. Then the piece that was begun may still be finished.
 fn wait(snapshot: &Snapshot, context: &Context) -> kit::Progress {
     let mut progress = Progress::new(context.progress);
+    context.stop_flag();
     loop {
         let now = snapshot.progress();
         if now.result.is_some() {

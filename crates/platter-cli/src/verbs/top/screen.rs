@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Readings that the sparkline shows.
 const HISTORY: usize = 200;
+/// How often to look for a signal.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What is shown.
 struct Screen {
@@ -39,9 +41,11 @@ pub(super) fn run(
         return Err(CliError::usage("stdout is not a terminal; --once prints plain tables"));
     }
     let cannot = |error: std::io::Error| CliError::failed(format!("cannot use the terminal: {error}"));
+    Context::at_end(Some(ratatui::restore));
     let mut terminal = ratatui::try_init().map_err(cannot)?;
     let result = show(&mut terminal, call, before, interval, by, context);
     ratatui::restore();
+    Context::at_end(None);
     result
 }
 
@@ -58,15 +62,19 @@ fn show(
     let mut next = Instant::now() + interval;
     loop {
         terminal.draw(|frame| screen.draw(frame)).map_err(cannot)?;
-        let left = next.saturating_duration_since(Instant::now());
-        if event::poll(left).map_err(cannot)? {
-            if screen.react(&event::read().map_err(cannot)?) {
-                return Ok(());
+        loop {
+            if context.is_interrupted() {
+                return Err(context.interruption(""));
             }
-            continue;
-        }
-        if context.is_interrupted() {
-            return Ok(());
+            let left = next.saturating_duration_since(Instant::now());
+            if event::poll(left.min(LOOK)).map_err(cannot)? {
+                if screen.react(&event::read().map_err(cannot)?) {
+                    return Ok(());
+                }
+                terminal.draw(|frame| screen.draw(frame)).map_err(cannot)?;
+            } else if left <= LOOK {
+                break;
+            }
         }
         let now = Sample::take(&mut call)?;
         screen.renew(now.since(&before));
