@@ -2,9 +2,13 @@
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, stderr, text};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 /// A source file, a destination and a map that are not there yet.
@@ -192,4 +196,102 @@ fn a_rescue_goes_on_although_the_destination_holds_a_file_system_by_now() {
     assert_eq!(status, Some(0), "{said}");
     assert!(fs::read(&rig.to).unwrap() == content);
     assert_eq!(json(&["copy", "--force", text(&rig.from), text(&rig.to)])["complete"], true);
+}
+
+#[test]
+fn sigterm_and_sighup_end_a_rescue_with_its_map_saved() {
+    for (signal, status) in [(Signal::HUP, 129), (Signal::TERM, 143)] {
+        let rig = Rig::new(4 << 20);
+        let source = format!("delay(read=20ms, {})", text(&rig.from));
+        let mut command = platter();
+        command.args([
+            "copy",
+            "--json",
+            "--bs",
+            "4K",
+            "--depth",
+            "1",
+            "--rescue",
+            text(&rig.map),
+            &source,
+            text(&rig.to),
+        ]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !fs::metadata(&rig.to).is_ok_and(|found| found.blocks() > 0) {
+            assert_eq!(child.try_wait().unwrap(), None);
+            std::thread::park_timeout(Duration::from_millis(2));
+        }
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let copied = result["resume_offset"].as_u64().unwrap();
+        assert!(copied > 0 && copied < 4 << 20 && result["flushed"] == true, "{result}");
+        assert!(rig.map_text().contains(&format!("0x00000000  0x{copied:08X}  +")), "{}", rig.map_text());
+        let (status, result, said) = rig.rescue(text(&rig.from), &[]);
+        assert_eq!((status, &result["complete"]), (Some(0), &true.into()), "{said}");
+        rig.has_all_but(&[]);
+    }
+}
+
+/// A map as ddrescue writes it, for the destination of a rig.
+fn map_of_ddrescue(rig: &Rig, lines: &str) -> String {
+    format!(
+        "# Mapfile. Created by GNU ddrescue version 1.27\n# Command line: ddrescue -s 256Ki from {} map\n\
+         # current_pos  current_status  current_pass\n0x00030000     +               1\n#      pos        size  status\n{lines}",
+        text(&rig.to)
+    )
+}
+
+#[test]
+fn a_run_of_ddrescue_is_continued() {
+    let size = (1 << 20) + 100;
+    for lines in [
+        // What ddrescue 1.27 writes for -s 256Ki of a source whose size it knows.
+        "0x00000000  0x00040000  +\n0x00040000  0x000C0064  ?\n",
+        "0x00000000  0x00040000  + # copied yesterday\n\n# the rest\n0x00040000  0x00001000  -\n",
+        "0x00000000  0x00040000  +\n0x00040000  0x7FFFFFFFFFFBFFFF  ?\n",
+        "0x00020000  0x00020000  +\n",
+    ] {
+        let rig = Rig::new(size);
+        // The destination is as large as what has been copied, and holds a file system.
+        let mut content = rig.content.clone();
+        content[4086..4096].copy_from_slice(b"SWAPSPACE2");
+        fs::write(&rig.from, &content).unwrap();
+        fs::write(&rig.to, &content[..0x40000]).unwrap();
+        fs::write(&rig.map, map_of_ddrescue(&rig, lines)).unwrap();
+        let (status, result, said) = rig.rescue(text(&rig.from), &["--retries", "1", "--verify"]);
+        assert_eq!((status, &result["verified"]), (Some(0), &true.into()), "{lines}: {said}");
+        assert!(result["bytes_written"].as_u64().unwrap() < size as u64, "{lines}: {result}");
+        assert!(fs::read(&rig.to).unwrap() == content, "{lines}");
+    }
+}
+
+#[test]
+fn a_map_of_ddrescue_that_cannot_be_of_this_source_is_refused() {
+    let rig = Rig::new(1 << 20);
+    fs::write(&rig.to, vec![0; 0x40000]).unwrap();
+    for (lines, words) in [
+        ("0x00000000  0x00100200  +\n", ["copied up to 1049088", "1048576 bytes"]),
+        // Copied beyond the end of the destination.
+        ("0x00000000  0x00040200  +\n", ["too small", "truncate -s 1048576"]),
+    ] {
+        fs::write(&rig.map, map_of_ddrescue(&rig, lines)).unwrap();
+        fails_saying(4, &["copy", "--rescue", text(&rig.map), text(&rig.from), text(&rig.to)], &words);
+        assert_eq!(fs::metadata(&rig.to).unwrap().len(), 0x40000);
+    }
+}
+
+#[test]
+fn a_run_of_the_program_ddrescue_is_continued() {
+    let rig = Rig::new(1_000_000);
+    let mut command = Command::new("ddrescue");
+    command.args(["-q", "-s", "262144"]).args([&rig.from, &rig.to, &rig.map]);
+    if !command.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: there is no ddrescue");
+        return;
+    }
+    let (status, result, said) = rig.rescue(text(&rig.from), &[]);
+    assert_eq!((status, &result["bytes_written"]), (Some(0), &(1_000_000 - 262_144).into()), "{said}");
+    rig.has_all_but(&[]);
 }

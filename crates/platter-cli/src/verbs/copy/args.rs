@@ -17,7 +17,8 @@ failed, then single blocks. MAPFILE records which ranges are copied and which ar
 format of GNU ddrescue. Repeat the same command to continue. Unreadable ranges are not written; in a new \
 file they read as zeroes. The exit status is then 1.
 
-The first Ctrl-C stops the copy. It waits at most 5 s for I/O in flight.
+The first Ctrl-C, SIGTERM or SIGHUP stops the copy. It waits at most 5 s for I/O in flight, and saves the map. \
+An interrupted run of ddrescue SRC DST MAPFILE can be continued with --rescue MAPFILE.
 
 Examples:
   platter copy /dev/sdb disk.img
@@ -42,7 +43,7 @@ pub(crate) struct Copy {
     /// Reads and writes in flight
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(super) depth: u32,
-    /// Begin at this offset; an earlier run has copied everything before it
+    /// Begin at this offset of a destination to which an earlier run has copied everything before it
     #[arg(long, value_name = "OFFSET", default_value = "0", conflicts_with = "rescue", value_parser = sectors)]
     pub(super) start: Size,
     /// Continue past unreadable ranges, and keep a map of them in MAPFILE

@@ -7,6 +7,7 @@ use super::meter::Meter;
 use super::pieces::{Piece, Pieces};
 use super::plan::Plan;
 use super::stop::{Stopped, Stopper};
+use crate::cli::Context;
 use platter_bench::report::units::thousands;
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Error;
@@ -26,8 +27,8 @@ pub(super) struct Compare<'a> {
     plan: &'a Plan,
     ends: &'a mut Ends,
     pieces: Pieces,
-    /// Whether the incomplete block at the end of the source is compared too.
-    tail: bool,
+    /// What is copied of blocks that are not copied whole.
+    parts: Vec<(u64, u64)>,
     blocks: Blocks<Pair>,
     compared: u64,
     failed: Option<String>,
@@ -37,17 +38,21 @@ impl<'a> Compare<'a> {
     /// A comparison of all that the map has as copied, in whole blocks.
     pub(super) fn new(plan: &'a Plan, ends: &'a mut Ends, map: &Map, bs: u64) -> Compare<'a> {
         let unit = plan.unit;
-        let inside = |(start, end): (u64, u64)| (start.next_multiple_of(unit), end / unit * unit);
-        let ranges = map.ranges(Status::Done).into_iter().map(inside).filter(|(start, end)| start < end);
-        let tail = map.ranges(Status::Done).last().is_some_and(|range| range.1 == plan.size);
-        let pieces = Pieces::new(ranges.collect(), bs, unit, None);
-        Compare { plan, pieces, tail, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
+        let (mut ranges, mut parts) = (Vec::new(), Vec::new());
+        for (start, end) in map.ranges(Status::Done) {
+            let (first, last) = (start.next_multiple_of(unit), end / unit * unit);
+            let cut = if first < last { [(start, first), (last, end)] } else { [(start, end), (end, end)] };
+            parts.extend(cut.into_iter().filter(|(start, end)| start < end));
+            ranges.extend((first < last).then_some((first, last)));
+        }
+        let pieces = Pieces::new(ranges, bs, unit, None);
+        Compare { plan, pieces, parts, blocks: Blocks::new(ends.depth / 2), ends, compared: 0, failed: None }
     }
 
     /// Compares until everything is compared, a difference or an error is found, or the user requests a stop.
     /// Returns the number of equal bytes, and why the comparison ended early.
     pub(super) fn run(mut self, stop: &mut Stopper<'_>, meter: &mut Meter) -> (u64, Result<(), Stopped>) {
-        let outcome = self.blocks(stop, meter).and_then(|()| if self.tail { self.tail() } else { Ok(()) });
+        let outcome = self.blocks(stop, meter).and_then(|()| self.parts());
         (self.compared, outcome)
     }
 
@@ -93,20 +98,22 @@ impl<'a> Compare<'a> {
         }
     }
 
-    /// Compares the incomplete block at the end of the source.
-    fn tail(&mut self) -> Result<(), Stopped> {
+    /// Compares what is copied of blocks that are not copied whole.
+    fn parts(&mut self) -> Result<(), Stopped> {
         let plan = self.plan;
-        let Some((pos, mut a)) = plan.tail() else { return Ok(()) };
-        let mut b = a.clone();
-        plan.source.read_at(&mut a, pos).map_err(|error| Stopped::source(&error))?;
-        plan.destination.read_at(&mut b, pos).map_err(|error| Stopped::source(&error))?;
-        match first_difference(&a, &b) {
-            None => {
-                self.compared += a.len() as u64;
-                Ok(())
+        for &(pos, end) in &self.parts {
+            let mut a = vec![0; (end - pos) as usize];
+            let mut b = a.clone();
+            let read = Context::unattended(|| {
+                plan.source.read_at(&mut a, pos).and_then(|()| plan.destination.read_at(&mut b, pos))
+            });
+            read.map_err(|error| Stopped::source(&error))?;
+            if let Some(at) = first_difference(&a, &b) {
+                return Err(Stopped::Failed(differ(plan, pos + at)));
             }
-            Some(at) => Err(Stopped::Failed(differ(plan, pos + at))),
+            self.compared += end - pos;
         }
+        Ok(())
     }
 
     /// Reads a block from both devices.

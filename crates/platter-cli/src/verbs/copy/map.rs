@@ -118,6 +118,11 @@ impl Map {
         self.parts().find(|part| part.2 != Status::Done).map_or(self.size, |part| part.0)
     }
 
+    /// Where the last copied part ends; 0 when there is none.
+    pub(super) fn copied_until(&self) -> u64 {
+        self.ranges(Status::Done).last().map_or(0, |range| range.1)
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.first_missing() == self.size
     }

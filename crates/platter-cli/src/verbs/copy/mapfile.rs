@@ -99,6 +99,15 @@ impl MapFile {
     }
 }
 
+/// The destination in a command line of ddrescue whose options come first: `ddrescue [OPTIONS] SRC DST MAP`.
+fn named_by_ddrescue(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        [_, .., _, destination, _] if words.len() >= 4 => Some(destination),
+        _ => None,
+    }
+}
+
 /// A number as C writes them.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -108,9 +117,13 @@ fn number(text: &str) -> Option<u64> {
 }
 
 fn parse(text: &str, size: u64) -> Result<Loaded, String> {
-    let destination = text.lines().find_map(|line| line.strip_prefix("# Destination: ")).map(str::to_owned);
-    let numbered =
-        text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#'));
+    let head = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    let destination =
+        head("# Destination: ").or_else(|| head("# Command line: ").and_then(named_by_ddrescue));
+    let destination = destination.map(str::to_owned);
+    // Comments may also be behind data.
+    let data = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let numbered = data.zip(1..).filter(|(line, _)| !line.trim().is_empty());
     let mut lines = numbered.map(|(line, number)| (line.split_whitespace().collect::<Vec<_>>(), number));
     match lines.next() {
         Some((head, _)) if (2..=3).contains(&head.len()) && number(head[0]).is_some() => {}
@@ -142,11 +155,15 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
             None if planted::is_on(Planted::MapEnd) => pos.wrapping_add(len),
             None => return Err(format!("line {line} ends beyond 2^64")),
         };
-        if end <= size {
-            map.mark(pos, len, status);
+        if status == Status::Done && len > 0 && end > size {
+            return Err(format!(
+                "line {line}: the map has bytes as copied up to {end}, but this source has {size} bytes"
+            ));
         }
+        map.mark(pos, len, status);
     }
-    if end != size {
+    // Maps of ddrescue may describe a part of the source (its option -s) or, of a source whose size it does not know, more.
+    if end != size && head("# Source: ").is_some() {
         return Err(format!("the map describes a source of {end} bytes, but this source has {size} bytes"));
     }
     Ok(Loaded { map, destination })

@@ -8,7 +8,7 @@ use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, format_size, quote_path};
 use platter_bench::report::units::thousands;
 use platter_disk::device::Device;
-use platter_disk::sys::{Kind, Probe};
+use platter_disk::sys::{Kind, Probe, SysError};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) known: Map,
     /// Offsets and lengths of reads and writes are multiples of it.
     pub(super) unit: u64,
+    /// The logical block of the source.
+    pub(super) source_unit: u64,
     /// Holes of the source are not read.
     pub(super) skips_holes: bool,
     /// The destination is a file that was made for this copy.
@@ -61,13 +63,29 @@ impl Plan {
         let loaded = loaded.map_err(|error| CliError::refused(error.to_string()))?.flatten();
         let absent = to_path.as_deref().filter(|path| is_absent(path));
         let create = absent.map(|_| size);
+        if copy.start.bytes > 0 {
+            refuse_absent(copy, &to)?;
+        }
         let mut writing = copy.force.access(Access { create, ..Access::read_write() });
         if let Some(loaded) = &loaded {
             check_resumed(copy, loaded, absent)?;
             // The contents of the destination are what an earlier run copied to it.
             writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
         }
-        let destination = registry::open_spec(&to, writing)?;
+        let mut destination = registry::open_spec(&to, writing)?;
+        let unit = u64::from(block(&source).max(block(&destination)));
+        let file = to_path.as_deref().filter(|path| absent.is_none() && path.is_file());
+        if let (Some(path), Some(loaded)) = (file, &loaded)
+            && destination.size() < size
+            && loaded.map.copied_until() <= destination.size()
+        {
+            check_multiples(copy, unit)?;
+            // Programs that make the file as large as what they have copied leave such a destination.
+            drop(destination);
+            let grown = fs::File::options().write(true).open(path).and_then(|file| file.set_len(size));
+            grown.map_err(|error| SysError::from_io("enlarge", path, &error))?;
+            destination = registry::open_spec(&to, writing)?;
+        }
         // It did not exist when it was read: opening the destination has created it.
         if let Some(map) = map.as_ref().filter(|map| loaded.is_none() && map.path.exists()) {
             if let Some(path) = absent {
@@ -86,7 +104,8 @@ impl Plan {
             start: copy.start.bytes,
             map,
             known,
-            unit: u64::from(block(&source).max(block(&destination))),
+            unit,
+            source_unit: u64::from(block(&source)),
             skips_holes: copy.sparse != Sparse::Never,
             created: absent.is_some(),
             reads_as_zeroes: copy.sparse != Sparse::Never && absent.is_some_and(has_no_blocks),
@@ -94,7 +113,7 @@ impl Plan {
             source,
             destination,
         };
-        if let Err(error) = plan.check(copy, context) {
+        if let Err(error) = plan.check(copy, context, file) {
             if let Some(path) = absent {
                 // The first error is the important one.
                 let _ = fs::remove_file(path);
@@ -104,12 +123,18 @@ impl Plan {
         Ok(plan)
     }
 
-    fn check(&self, copy: &Copy, context: &Context) -> Result<(), CliError> {
+    fn check(&self, copy: &Copy, context: &Context, file: Option<&Path>) -> Result<(), CliError> {
         let (size, room) = (self.size, self.destination.size());
         let named = |device: &Device| device.name();
         if room < size {
+            let out = file.map_or(String::new(), |path| {
+                let path = quote_path(path);
+                format!(
+                    "; if an earlier run that ended early has made it, enlarge it: truncate -s {size} {path}"
+                )
+            });
             return Err(CliError::refused(format!(
-                "{} is too small: it has {} bytes, {} has {}; nothing was written",
+                "{} is too small: it has {} bytes, {} has {}; nothing was written{out}",
                 named(&self.destination),
                 thousands(room),
                 named(&self.source),
@@ -123,14 +148,7 @@ impl Plan {
                 named(&self.destination)
             ));
         }
-        for (option, value) in [("--bs", &copy.bs), ("--start", &copy.start)] {
-            if !value.bytes.is_multiple_of(self.unit) {
-                let unit = format_size(self.unit);
-                return Err(CliError::refused(format!(
-                    "{option} {value} is not a multiple of the logical block of the two devices, {unit}"
-                )));
-            }
-        }
+        check_multiples(copy, self.unit)?;
         // Fail now rather than after hours of copying if the map cannot be written.
         let saved = self.map.as_ref().map(|map| map.save(&self.known)).transpose();
         saved.map(|_| ()).map_err(|error| CliError::refused(error.to_string()))
@@ -140,11 +158,32 @@ impl Plan {
     pub(super) fn whole(&self) -> u64 {
         self.size / self.unit * self.unit
     }
+}
 
-    /// Where the incomplete block at the end of the source begins, with a buffer for it.
-    pub(super) fn tail(&self) -> Option<(u64, Vec<u8>)> {
-        let pos = self.whole();
-        (pos < self.size).then(|| (pos, vec![0; (self.size - pos) as usize]))
+fn check_multiples(copy: &Copy, unit: u64) -> Result<(), CliError> {
+    for (option, value) in [("--bs", &copy.bs), ("--start", &copy.start)] {
+        if !value.bytes.is_multiple_of(unit) {
+            let unit = format_size(unit);
+            return Err(CliError::refused(format!(
+                "{option} {value} is not a multiple of the logical block of the two devices, {unit}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to continue a copy with `--start` at a destination that has nothing of it: what is before the start would be
+/// zeroes, and the result would look complete.
+fn refuse_absent(copy: &Copy, to: &Spec) -> Result<(), CliError> {
+    let paths = registry::paths(to).map_err(OpenError::from)?;
+    match paths.iter().find(|path| is_absent(path)) {
+        Some(path) => Err(CliError::refused(format!(
+            "--start {}: an earlier run has copied what is before it, but {} is missing or empty; leave --start out, or \
+             name the destination of the earlier run",
+            copy.start,
+            quote_path(path)
+        ))),
+        None => Ok(()),
     }
 }
 

@@ -23,6 +23,8 @@ pub(super) struct Bad {
     pub(super) status: Status,
     /// Whether to skip more and more behind failed pieces, to copy easily readable data first.
     pub(super) skips: bool,
+    /// One read at a time: kernels and drives merge neighbouring reads, which then fail together.
+    pub(super) alone: bool,
 }
 
 /// One pass over a part of the source.
@@ -54,13 +56,15 @@ impl<'a> Transfer<'a> {
         block: u64,
         bad: Option<Bad>,
     ) -> Transfer<'a> {
-        let holes = plan.skips_holes.then(|| plan.source.clone());
+        let alone = bad.is_some_and(|bad| bad.alone);
+        let holes = (plan.skips_holes && !alone).then(|| plan.source.clone());
+        let unit = block.min(plan.unit);
         Transfer {
             plan,
-            pieces: Pieces::new(ranges, block, plan.unit, holes),
+            pieces: Pieces::new(ranges, block, unit, holes),
             block,
             held: None,
-            blocks: Blocks::new(ends.depth),
+            blocks: Blocks::new(if alone { 1 } else { ends.depth }),
             write_zeroes: plan.destination.geometry().limits.write_zeroes,
             ends,
             work,
@@ -222,6 +226,14 @@ impl Transfer<'_> {
         if zero && self.plan.reads_as_zeroes {
             self.blocks.remove(number);
             self.skipped(pos, len);
+            return Ok(());
+        }
+        if !pos.is_multiple_of(self.plan.unit) || !len.is_multiple_of(self.plan.unit) {
+            // A block of the source is a part of one of the destination.
+            self.plan.destination.write_at(&buffer, pos)?;
+            self.blocks.remove(number);
+            self.work.totals.written += len;
+            self.work.done(pos, len);
             return Ok(());
         }
         if zero && self.write_zeroes {
