@@ -11,6 +11,9 @@ pub(super) fn find<D: ReadAt + ?Sized>(
     boot_sector(disk, found)?;
     lvm(disk, found)?;
     md(disk, found)?;
+    last_sector(disk, found)?;
+    xfs_log(disk, found)?;
+    labels(disk, found)?;
     zfs(disk, found)
 }
 
@@ -125,6 +128,77 @@ fn md<D: ReadAt + ?Sized>(disk: &mut Windows<'_, D>, found: &mut Vec<Signature>)
         if big_endian || (le32(sb, 0) == MAGIC && le32(sb, 4) == major) {
             found.push(Signature { name, offset });
         }
+    }
+    Ok(())
+}
+
+/// Metadata of controllers in the last sector with a short magic, and a checksum that makes it sure.
+fn last_sector<D: ReadAt + ?Sized>(
+    disk: &mut Windows<'_, D>,
+    found: &mut Vec<Signature>,
+) -> Result<(), FindError> {
+    let Some(offset) = (disk.size() / 512).checked_sub(1).map(|sector| sector * 512) else { return Ok(()) };
+    let Some(sector) = disk.get(offset, 512)? else { return Ok(()) };
+    let sum16 = |len: usize| (0..len / 2).fold(0u16, |sum, word| sum.wrapping_add(le16(sector, word * 2)));
+    // 50 bytes, then their sum.
+    let via = sector[..50].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    if le16(sector, 0) == 0xaa55 && sector[2] <= 2 && via == sector[50] {
+        found.push(Signature { name: "VIA RAID member", offset });
+    }
+    // The first 0x13e bytes and the word behind them have the sum 0.
+    if le32(sector, 0x60) == 0x2f00_0000 && sum16(0x140) == 0 {
+        found.push(Signature { name: "Silicon Image RAID member", offset: offset + 0x60 });
+    }
+    // 128 bytes have the sum 0, or 1.
+    if sector.starts_with(b"JM") && sum16(0x80) <= 1 && sector[0x30] <= 5 {
+        found.push(Signature { name: "JMicron RAID member", offset });
+    }
+    Ok(())
+}
+
+/// A log of XFS on a device of its own: a record begins in one of the first 512 sectors. A file system of XFS has its log
+/// further behind.
+fn xfs_log<D: ReadAt + ?Sized>(
+    disk: &mut Windows<'_, D>,
+    found: &mut Vec<Signature>,
+) -> Result<(), FindError> {
+    const SECTORS: u64 = 512;
+    let len = (SECTORS * 512).min(disk.size());
+    let Some(log) = disk.get(0, len as usize)? else { return Ok(()) };
+    let be32 = |sector: &[u8], at: usize| le32(sector, at).swap_bytes();
+    let is_record = |sector: &[u8]| {
+        be32(sector, 0) == 0xfeed_babe && (1..=3).contains(&be32(sector, 8)) && be32(sector, 12) > 0
+    };
+    if let Some(sector) = log.chunks_exact(512).position(is_record) {
+        found.push(Signature { name: "xfs external log", offset: sector as u64 * 512 });
+    }
+    Ok(())
+}
+
+/// Partition tables in the first sector without a magic that is long enough: that of Sun has a checksum, that of Atari is
+/// known by its partitions.
+fn labels<D: ReadAt + ?Sized>(
+    disk: &mut Windows<'_, D>,
+    found: &mut Vec<Signature>,
+) -> Result<(), FindError> {
+    let sectors = disk.size() / 512;
+    let Some(sector) = disk.get(0, 512)? else { return Ok(()) };
+    let words = || sector.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]));
+    if sector[508..510] == [0xda, 0xbe] && words().fold(0, |sum, word| sum ^ word) == 0 {
+        found.push(Signature { name: "Sun disk label", offset: 508 });
+    }
+    let be32 = |at: usize| u64::from(le32(sector, at).swap_bytes());
+    let all = be32(0x1c2);
+    let is_partition = |at: &usize| {
+        let (start, size) = (be32(at + 4), be32(at + 8));
+        let named = sector[at + 1..at + 4].iter().all(u8::is_ascii_alphanumeric);
+        sector[*at] & 1 == 1 && named && start > 0 && size > 0 && start + size <= all
+    };
+    let mut partitions = [0x1c6, 0x1d2, 0x1de, 0x1ea].into_iter();
+    if (2..=sectors.min(i32::MAX as u64)).contains(&all)
+        && let Some(at) = partitions.find(is_partition)
+    {
+        found.push(Signature { name: "Atari partition table", offset: at as u64 });
     }
     Ok(())
 }

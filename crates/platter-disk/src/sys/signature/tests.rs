@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 
+use super::magics::{MAGICS, Magic};
 use super::*;
 use crate::sys::opened::FdReader;
 use crate::sys::testing::{image, run, skip};
@@ -194,6 +195,82 @@ fn one_wrong_bit_in_any_byte_of_a_magic_is_not_a_signature() {
     }
 }
 
+/// An image with one row of the table at one of its places.
+fn image_of(magic: &Magic, size: u64, at: u64) -> Sparse {
+    let with = magic.with.iter().map(|(relative, bytes)| (at.checked_add_signed(*relative).unwrap(), *bytes));
+    Sparse::with(size, &with.chain([(at, magic.bytes)]).collect::<Vec<_>>())
+}
+
+#[test]
+fn each_row_of_the_table_is_found_at_each_of_its_places() {
+    for magic in MAGICS {
+        // Also a file that ends inside a sector, and one inside a block.
+        for size in [TIB, 64 * MIB, 64 * MIB + 512, 64 * MIB + 1000] {
+            for at in magic.offsets(size).filter(|at| at + magic.bytes.len() as u64 <= size) {
+                let here = Signature { name: magic.name, offset: at };
+                let mut disk = image_of(magic, size, at);
+                assert!(find(&disk).unwrap().contains(&here), "{here} of {size}");
+                if size != 64 * MIB {
+                    continue;
+                }
+                for byte in disk.bytes.keys().copied().collect::<Vec<_>>() {
+                    let old = disk.bytes.insert(byte, disk.bytes[&byte] ^ 0x20).unwrap();
+                    assert!(
+                        !find(&disk).unwrap().contains(&here),
+                        "{here} of {size} with byte {byte} changed"
+                    );
+                    disk.bytes.insert(byte, old);
+                }
+            }
+        }
+    }
+}
+
+/// Sets the word at `at` so that the words of the first `len` bytes have the sum 0.
+fn sum_to_zero(sector: &mut [u8], len: usize, at: usize) {
+    let words = sector[..len].chunks_exact(2).map(|word| u16::from_le_bytes([word[0], word[1]]));
+    let sum = words.fold(0u16, u16::wrapping_add);
+    sector[at..at + 2].copy_from_slice(&sum.wrapping_neg().to_le_bytes());
+}
+
+#[test]
+fn what_is_known_by_more_than_its_magic_is_found() {
+    let end = 64 * MIB - 512;
+    let mut via = vec![0x55, 0xaa, 1];
+    via.resize(51, 3);
+    via[50] = via[..50].iter().fold(0u8, |sum, byte| sum.wrapping_add(*byte));
+    let mut silicon = vec![7; 0x140];
+    silicon[0x60..0x64].copy_from_slice(&0x2f00_0000u32.to_le_bytes());
+    silicon[0x13e..].fill(0);
+    sum_to_zero(&mut silicon, 0x140, 0x13e);
+    let mut jmicron = vec![0; 0x80];
+    jmicron[..4].copy_from_slice(b"JM\x01\x02");
+    jmicron[0x30] = 5;
+    sum_to_zero(&mut jmicron, 0x80, 4);
+    let mut log = vec![0xfe, 0xed, 0xba, 0xbe, 0, 0, 0, 9, 0, 0, 0, 2];
+    log.extend([0, 0, 2, 0]);
+    let mut sun = vec![0; 512];
+    sun[..4].copy_from_slice(b"SUN4");
+    sun[508..510].copy_from_slice(&[0xda, 0xbe]);
+    let sum = sun.chunks_exact(2).fold([0, 0], |sum, word| [sum[0] ^ word[0], sum[1] ^ word[1]]);
+    sun[510..].copy_from_slice(&sum);
+    let atari = [&[0, 0, 16, 0][..], b"\x01GEM", &[0, 0, 0, 2, 0, 0, 4, 0]].concat();
+    for (name, at, bytes, magic) in [
+        ("VIA RAID member", end, via, end),
+        ("Silicon Image RAID member", end, silicon, end + 0x60),
+        ("JMicron RAID member", end, jmicron, end),
+        ("xfs external log", 0, log.clone(), 0),
+        ("xfs external log", 511 * 512, log, 511 * 512),
+        ("Sun disk label", 0, sun, 508),
+        ("Atari partition table", 0x1c2, atari, 0x1c6),
+    ] {
+        let mut disk = Sparse::with(64 * MIB, &[(at, &bytes)]);
+        assert_eq!(find(&disk).unwrap(), [Signature { name, offset: magic }]);
+        *disk.bytes.get_mut(&magic).unwrap() ^= 1;
+        assert!(find(&disk).unwrap().is_empty(), "{name}");
+    }
+}
+
 #[test]
 fn several_are_found_in_order() {
     let disk = Sparse::with(
@@ -267,6 +344,20 @@ fn what_mkfs_makes_is_found() {
         ("mkfs.xfs", &["-q"], "xfs"),
         ("mkfs.btrfs", &["-q"], "btrfs"),
         ("mkfs.vfat", &[], "vfat"),
+        ("mkfs.minix", &[], "minix"),
+        ("mkfs.minix", &["-3"], "minix"),
+        ("mkfs.bfs", &["-V", "test"], "bfs"),
+        ("mkfs.reiserfs", &["-q", "-f"], "reiserfs"),
+        ("mkfs.jfs", &["-q"], "jfs"),
+        ("mkfs.f2fs", &["-q"], "f2fs"),
+        ("mkfs.ntfs", &["-q", "-F", "-f"], "ntfs"),
+        ("mkfs.exfat", &[], "exfat"),
+        ("mkfs.hfsplus", &[], "HFS+"),
+        ("mkfs.hfs", &[], "HFS"),
+        ("mkfs.nilfs2", &["-q"], "nilfs2"),
+        ("mkfs.ocfs2", &["-q"], "ocfs2"),
+        ("mkudffs", &[], "udf"),
+        ("mkfs.gfs2", &["-q", "-O", "-p", "lock_nolock"], "gfs"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let path = image(dir.path(), "image", 320 * MIB);
