@@ -71,6 +71,16 @@ pub fn new(
     offset: u64,
     length: Option<u64>,
 ) -> Result<Arc<dyn Backend>, LayerError> {
+    part(below, offset, length, Vec::new())
+}
+
+/// A part with further facts.
+fn part(
+    below: Arc<dyn Backend>,
+    offset: u64,
+    length: Option<u64>,
+    more: Vec<(&'static str, String)>,
+) -> Result<Arc<dyn Backend>, LayerError> {
     let geometry = below.geometry();
     let block = u64::from(geometry.limits.logical_block);
     let refuse = |what: &str, value: u64, range: String| {
@@ -89,14 +99,15 @@ pub fn new(
         return refuse("length", size, format!("multiples of {block} from {block} to {rest}"));
     }
     let name = Arc::from(format!("partition({}, offset={offset}, length={size})", below.name()));
-    let facts = vec![("offset", offset.to_string()), ("length", size.to_string())];
+    let mut facts = vec![("offset", offset.to_string()), ("length", size.to_string())];
+    facts.extend(more);
     let layer = Filtered::new("partition", "", below, Whole).with_name(name, facts);
     Ok(Arc::new(layer.over_part(offset..offset + size)?))
 }
 
 /// The partition of `below` with this number (from 1) in its partition table.
 ///
-/// A GUID partition table is checked by its CRCs; if the primary table is damaged, the backup at the end of the disk is
+/// A GUID partition table is checked by its CRCs, and may count in sectors of another size than the blocks of `below`; if the primary table is damaged, the backup at the end of the disk is
 /// used. In a master boot record, 1 to 4 are the primary partitions and the logical partitions begin at 5.
 ///
 /// # Errors
@@ -105,17 +116,35 @@ pub fn numbered(below: Arc<dyn Backend>, number: u64) -> Result<Arc<dyn Backend>
     let geometry = below.geometry();
     let block = u64::from(geometry.limits.logical_block);
     let mut reader = Reader::open(&below)?;
-    let blocks = geometry.size / block;
-    let mut read = |what: &str, first: u64, count: u64| {
-        if first.checked_add(count).is_none_or(|end| end > blocks) {
-            return Err(format!("block {first} is past the end of the disk"));
-        }
-        reader.read(what, first * block, (count * block) as usize).map_err(|error| error.to_string())
+    // Reads whole blocks around the bytes.
+    let mut bytes = |what: &str, pos: u64, len: usize| {
+        let begin = pos / block * block;
+        let end = (pos + len as u64).next_multiple_of(block);
+        let read = reader.read(what, begin, (end - begin) as usize).map_err(|error| error.to_string())?;
+        Ok(read[(pos - begin) as usize..][..len].to_vec())
     };
-    let found = table::find(number, (block, blocks), &mut read);
+    let found = table::sector((block, geometry.size / block * block), &mut bytes).and_then(|sector| {
+        let sectors = geometry.size / sector;
+        let mut read = |what: &str, first: u64, count: u64| {
+            if first.checked_add(count).is_none_or(|end| end > sectors) {
+                return Err(format!("block {first} is past the end of the disk"));
+            }
+            bytes(what, first * sector, (count * sector) as usize)
+        };
+        let (first, count) = table::find(number, (sector, sectors), &mut read)?;
+        let (pos, len) = (first * sector, count * sector);
+        match pos.is_multiple_of(block) && len.is_multiple_of(block) {
+            true => Ok((sector, pos, len)),
+            false => Err(format!(
+                "the table counts in sectors of {sector} bytes, and the partition, {len} bytes from {pos} on, is not in whole \
+                 blocks of the device, {block} bytes"
+            )),
+        }
+    });
     drop(reader);
-    let (first, count) = found.map_err(|wrong| {
+    let (sector, pos, len) = found.map_err(|wrong| {
         LayerError::Unfit(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
     })?;
-    new(below, first * block, Some(count * block))
+    let about = vec![("partition", number.to_string()), ("table_sector", sector.to_string())];
+    part(below, pos, Some(len), about)
 }

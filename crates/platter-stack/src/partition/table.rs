@@ -11,6 +11,30 @@ pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec
 const MAX_ENTRIES: u64 = 4096;
 const MAX_LINKS: usize = 256;
 
+/// Sizes of the sectors that a GUID partition table may count in.
+const SECTORS: [u64; 4] = [512, 4096, 1024, 2048];
+
+/// Size of the sectors that the table of a disk counts in. An image of a disk, and a disk behind an adapter, may have other
+/// blocks than the disk on which the table was made: its header is in the second sector, and a copy in the last one.
+///
+/// # Errors
+/// A header cannot be read.
+pub(super) fn sector(
+    (block, size): (u64, u64),
+    read: &mut dyn FnMut(&str, u64, usize) -> Result<Vec<u8>, String>,
+) -> Result<u64, String> {
+    let others = SECTORS.into_iter().filter(|sector| *sector != block);
+    for sector in [block].into_iter().chain(others).filter(|sector| size / sector >= 3) {
+        for at in [1, size / sector - 1] {
+            let header = read("the head of a partition table", at * sector, 512)?;
+            if header.starts_with(SIGNATURE) && u64_at(&header, 24) == at {
+                return Ok(sector);
+            }
+        }
+    }
+    Ok(block)
+}
+
 /// First block and number of blocks of partition `number` (from 1) of a disk of `blocks` blocks of `block`
 /// bytes.
 ///

@@ -253,3 +253,49 @@ fn random_tables_do_no_harm() {
     }
     assert!(found > 100, "some were sound: {found}");
 }
+
+/// A disk of `blocks` blocks of `block` bytes with partition 2 in blocks 20 to 27, its primary table damaged or not.
+fn gpt_of(block: usize, blocks: usize, damaged: bool) -> Vec<u8> {
+    let mut image = vec![0; block * blocks];
+    slot(&mut image, 0, 0, 0xee, 1, blocks as u32 - 1);
+    let len = (128usize * 128).div_ceil(block);
+    for (at, other, entries) in [(1, blocks - 1, 2), (blocks - 1, 1, blocks - 1 - len)] {
+        let place = entries * block + 128;
+        image[place..place + 16].fill(0x42);
+        put(&mut image, place + 32, &20u64.to_le_bytes());
+        put(&mut image, place + 40, &27u64.to_le_bytes());
+        let crc = crc32(&image[entries * block..entries * block + 128 * 128]);
+        let mut header = vec![0u8; block];
+        put(&mut header, 0, b"EFI PART\0\0\x01\0\x5c\0\0\0");
+        put(&mut header, 24, &(at as u64).to_le_bytes());
+        put(&mut header, 32, &(other as u64).to_le_bytes());
+        put(&mut header, 72, &(entries as u64).to_le_bytes());
+        put(&mut header, 80, &128u32.to_le_bytes());
+        put(&mut header, 84, &128u32.to_le_bytes());
+        put(&mut header, 88, &crc.to_le_bytes());
+        let sum = crc32(&header[..92]);
+        put(&mut header, 16, &sum.to_le_bytes());
+        put(&mut image, at * block, &header);
+    }
+    if damaged {
+        image[block..block * 2].fill(0);
+    }
+    image
+}
+
+#[test]
+fn a_table_may_count_in_sectors_of_another_size_than_the_blocks_of_the_device() {
+    for (sector, damaged) in
+        [512, 1024, 2048, 4096].into_iter().flat_map(|size| [(size, false), (size, true)])
+    {
+        let image = gpt_of(sector, 64, damaged);
+        let device = Device::ram(image.len() as u64).unwrap();
+        device.write_at(&image, 0).unwrap();
+        let part = platter_stack::partition::numbered(Arc::clone(device.backend()), 2).unwrap();
+        assert_eq!(part.geometry().size, 8 * sector as u64, "{sector} {damaged}");
+        let facts = part.facts();
+        let fact = |name: &str| facts.iter().find(|fact| fact.0 == name).map(|fact| fact.1.clone());
+        assert_eq!(fact("offset"), Some((20 * sector).to_string()), "{facts:?}");
+        assert_eq!(fact("table_sector"), Some(sector.to_string()), "{facts:?}");
+    }
+}
