@@ -22,6 +22,7 @@ pub mod future;
 pub mod handle;
 mod lane_pool;
 pub mod lock_meter;
+mod ofd;
 pub mod open;
 pub mod pool;
 pub mod service;

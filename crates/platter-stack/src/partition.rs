@@ -123,18 +123,18 @@ pub fn numbered(below: Arc<dyn Backend>, number: u64) -> Result<Arc<dyn Backend>
         let read = reader.read(what, begin, (end - begin) as usize).map_err(|error| error.to_string())?;
         Ok(read[(pos - begin) as usize..][..len].to_vec())
     };
-    let found = table::sector((block, geometry.size / block * block), &mut bytes).and_then(|sector| {
-        let sectors = geometry.size / sector;
-        let mut read = |what: &str, first: u64, count: u64| {
-            if first.checked_add(count).is_none_or(|end| end > sectors) {
-                return Err(format!("block {first} is past the end of the disk"));
-            }
-            bytes(what, first * sector, (count * sector) as usize)
-        };
-        let (first, count) = table::find(number, (sector, sectors), &mut read)?;
+    let sector = table::sector((block, geometry.size / block * block), &mut bytes);
+    let sectors = geometry.size / sector;
+    let mut read = |what: &str, first: u64, count: u64| {
+        if first.checked_add(count).is_none_or(|end| end > sectors) {
+            return Err(format!("block {first} is past the end of the disk"));
+        }
+        bytes(what, first * sector, (count * sector) as usize)
+    };
+    let found = table::find(number, (sector, sectors), &mut read).and_then(|(first, count)| {
         let (pos, len) = (first * sector, count * sector);
         match pos.is_multiple_of(block) && len.is_multiple_of(block) {
-            true => Ok((sector, pos, len)),
+            true => Ok((pos, len)),
             false => Err(format!(
                 "the table counts in sectors of {sector} bytes, and the partition, {len} bytes from {pos} on, is not in whole \
                  blocks of the device, {block} bytes"
@@ -142,7 +142,7 @@ pub fn numbered(below: Arc<dyn Backend>, number: u64) -> Result<Arc<dyn Backend>
         }
     });
     drop(reader);
-    let (sector, pos, len) = found.map_err(|wrong| {
+    let (pos, len) = found.map_err(|wrong| {
         LayerError::Unfit(ParamError(format!("partition of {}: number={number}: {wrong}", below.name())))
     })?;
     let about = vec![("partition", number.to_string()), ("table_sector", sector.to_string())];

@@ -56,7 +56,7 @@ use platter_disk::sys::{Direct, SysError};
 use platter_sim::World;
 use std::fs::File;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 /// The access for which a device is opened, and permissions.
@@ -115,11 +115,25 @@ static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| World::new(0));
 ///
 /// # Errors
 /// An error in its syntax or its outermost name; a file that cannot be read
-/// ([`Unfit`](spec::SpecErrorKind::Unfit)).
+/// ([`Unfit`](spec::SpecErrorKind::Unfit)); a path with white space or a comment around it, which might belong to it.
 pub fn parse(text: &str) -> Result<Spec, SpecError> {
-    match text.strip_prefix('@') {
-        Some(path) => parse_file(path),
-        None => spec::parse(text, &names()),
+    if let Some(path) = text.strip_prefix('@') {
+        return parse_file(path);
+    }
+    let quoted = spec::quote_path(Path::new(text));
+    let spec = spec::parse(text, &names()).map_err(|error| match Path::new(text).exists() {
+        true => error
+            .with_help(format!("a file of this name exists; as a path it is written in quotes: {quoted}")),
+        false => error,
+    })?;
+    match spec.lone_word() {
+        Some(word) if word != text => {
+            let error =
+                spec.reject(format!("{} stands alone, but something is around it", spec::quote(word)));
+            let help = format!("write the path without it; if it belongs to the path, in quotes: {quoted}");
+            Err(error.with_help(help))
+        }
+        _ => Ok(spec),
     }
 }
 

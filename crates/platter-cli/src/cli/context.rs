@@ -68,7 +68,8 @@ impl Context {
         signals::wait_for_reload();
     }
 
-    /// From now on SIGHUP is a request to read the configuration again, and no longer one to stop.
+    /// From now on SIGHUP is a request to read the configuration again, and no longer one to stop; those to stop are carried
+    /// out.
     pub(crate) fn catch_hangup() {
         signals::catch_hangup();
     }

@@ -230,8 +230,9 @@ pub(super) fn install() {
     }
 }
 
-/// From now on SIGHUP is a request to read the configuration again, and no longer one to stop.
+/// From now on SIGHUP is a request to read the configuration again, and no longer one to stop; those to stop are carried out.
 pub(super) fn catch_hangup() {
+    attend();
     RELOADS.store(true, Ordering::SeqCst);
     catch(libc::SIGHUP);
 }

@@ -1,9 +1,10 @@
 //! Copies that `platter copy` refuses before anything is written.
 
-use crate::run::{fails_saying, ok, text};
+use crate::run::{fails_saying, ok, platter, stderr, text};
 use platter::registry::{self, Access};
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use tempfile::tempdir;
 
 #[test]
@@ -154,4 +155,47 @@ fn a_block_device_that_holds_something_is_not_overwritten_without_force() {
     let back = dir.path().join("back");
     ok(&["copy", &device.0, text(&back)]);
     assert!(fs::read(&back).unwrap() == content, "what is beyond the copy stays");
+}
+
+#[test]
+fn an_image_that_qemu_has_open_is_refused_and_qemu_refuses_ours() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = dir.path().join("image");
+    std::fs::File::create(&image).unwrap().set_len(1 << 20).unwrap();
+    let mut command = Command::new("qemu-io");
+    command
+        .args(["-f", "raw", text(&image)])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let Ok(mut qemu) = command.spawn() else {
+        eprintln!("skipped: there is no qemu-io");
+        return;
+    };
+    let mut orders = qemu.stdin.take().unwrap();
+    let mut answers = BufReader::new(qemu.stdout.take().unwrap());
+    writeln!(orders, "write 0 4096").unwrap();
+    let mut line = String::new();
+    while !line.contains("wrote 4096") {
+        line.clear();
+        assert!(answers.read_line(&mut line).unwrap() > 0);
+    }
+    for args in [["copy", "ram(1M)", text(&image)], ["copy", text(&image), "ram(1M)"]] {
+        fails_saying(3, &args, &["such as QEMU", "--allow-in-use"]);
+        ok(&[&args[..], &["--allow-in-use"]].concat());
+    }
+    drop(orders);
+    qemu.wait().unwrap();
+    ok(&["copy", "ram(1M)", text(&image)]);
+    let mut ours = platter();
+    ours.args(["copy", "--sparse", "never", "delay(read=3600s, ram(512K))", text(&image)]);
+    let mut ours = ours.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    line.clear();
+    BufReader::new(ours.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("larger than the source"), "{line}");
+    let second =
+        Command::new("qemu-io").args(["-f", "raw", "-c", "write 0 4096", text(&image)]).output().unwrap();
+    ours.kill().unwrap();
+    ours.wait().unwrap();
+    assert!(!second.status.success() && stderr(&second).contains("lock"), "{}", stderr(&second));
 }

@@ -2,6 +2,7 @@
 
 use crate::copy::noise;
 use crate::run::{fails_saying, json, platter, stderr, text};
+use crate::signals::hangup;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -199,8 +200,8 @@ fn a_rescue_goes_on_although_the_destination_holds_a_file_system_by_now() {
 }
 
 #[test]
-fn sigterm_and_sighup_end_a_rescue_with_its_map_saved() {
-    for (signal, status) in [(Signal::HUP, 129), (Signal::TERM, 143)] {
+fn signals_end_a_rescue_with_its_map_saved() {
+    for signal in [hangup(), Signal::INT] {
         let rig = Rig::new(4 << 20);
         let source = format!("delay(read=20ms, {})", text(&rig.from));
         let mut command = platter();
@@ -223,7 +224,7 @@ fn sigterm_and_sighup_end_a_rescue_with_its_map_saved() {
         }
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(status), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(128 + signal.as_raw()), "{}", stderr(&output));
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         let copied = result["resume_offset"].as_u64().unwrap();
         assert!(copied > 0 && copied < 4 << 20 && result["flushed"] == true, "{result}");

@@ -276,7 +276,7 @@ fn a_write_beyond_the_file_size_limit_fails_and_the_server_goes_on() {
     let script = "ulimit -f 1024; exec \"$0\" serve \"$1\" --nbd unix:\"$2\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_platter"), &path("disk"), &path("nbd")]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let out = BufReader::new(child.stdout.take().unwrap());
     let mut server = Server { dir, child, out };
     server.out.read_line(&mut String::new()).unwrap();
@@ -284,8 +284,7 @@ fn a_write_beyond_the_file_size_limit_fails_and_the_server_goes_on() {
     fails_saying(1, &["copy", "--sparse", "never", "ram(4M)", &disk], &["write", "space"]);
     ok(&["copy", "--sparse", "never", "ram(64K)", &disk]);
     server.signal(Signal::TERM);
-    let (status, ..) = (server.child.wait().unwrap().code(), ());
-    assert_eq!(status, Some(0));
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

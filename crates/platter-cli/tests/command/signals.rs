@@ -16,7 +16,7 @@ use tempfile::tempdir;
 /// What a verb waits for.
 #[derive(Clone, Copy, PartialEq)]
 enum For {
-    /// A named pipe that nobody writes to: the argument AT.
+    /// A named pipe that has no writer: the argument AT.
     Pipe,
     /// A Unix socket that accepts and says nothing.
     Socket,
@@ -51,7 +51,7 @@ const WAITS: &[(&str, For, &str)] = &[
     ("iscsi discover", Tcp, "AT"),
     ("map", Pipe, "@AT"),
     ("nvme id", Pipe, "--on @AT"),
-    ("nvme log", Pipe, "--on @AT smart"),
+    ("nvme log", Pipe, "--on @AT 02"),
     ("nvme ns", Pipe, "--on @AT"),
     ("nvme raw", Pipe, "--on @AT identify"),
     ("nvme smart", Pipe, "--on @AT"),
@@ -130,7 +130,7 @@ pub(crate) fn until<T>(what: &str, child: &mut Child, mut attempt: impl FnMut() 
     }
 }
 
-/// Opens a pipe for writing if somebody reads it.
+/// Opens a pipe for writing if it has a reader.
 pub(crate) fn writer(path: &Path) -> io::Result<Box<dyn Any>> {
     match open(path, OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
         Ok(fd) => Ok(Box::new(fd)),
@@ -141,6 +141,16 @@ pub(crate) fn writer(path: &Path) -> io::Result<Box<dyn Any>> {
 
 pub(crate) fn pipe(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+}
+
+/// SIGHUP, or SIGTERM where this process and so its children ignore SIGHUP, as under `nohup`.
+pub(crate) fn hangup() -> Signal {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    match u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 {
+        0 => Signal::HUP,
+        _ => Signal::TERM,
+    }
 }
 
 /// Starts a verb, and returns when it waits.
@@ -171,7 +181,7 @@ fn begin(dir: &Path, number: usize, (verb, kind, args): (&str, For, &str)) -> Wa
         }
         _ => until(&what, &mut child, || writer(&at)),
     };
-    let signal = [Signal::TERM, Signal::INT, Signal::HUP][number % 3];
+    let signal = [Signal::TERM, Signal::INT, hangup()][number % 3];
     Waiting { what, child, signal, _held: held }
 }
 

@@ -69,3 +69,30 @@ fn a_path_that_is_not_utf_8_can_be_named() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains(r"\xHH") && said.contains(r#"file("caf\xe9.img", depth=64)"#), "{said}");
 }
+
+#[test]
+fn a_path_with_characters_of_the_language_is_told_to_be_quoted() {
+    let dir = tempdir().unwrap();
+    for name in
+        ["a,b.img", "a)b.img", "a(b.img", "a=b.img", "#a.img", "a b.img", "x.img ", " x.img", "x.img #1"]
+    {
+        let path = dir.path().join(name);
+        fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    }
+    fs::File::create(dir.path().join("x.img")).unwrap().set_len(1 << 20).unwrap();
+    for name in
+        ["a,b.img", "a)b.img", "a(b.img", "a=b.img", "#a.img", "a b.img", "x.img ", " x.img", "x.img #1"]
+    {
+        let run = |spec: &str| platter().current_dir(dir.path()).args(["info", spec]).output().unwrap();
+        let output = run(name);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{name}: {said}");
+        assert!(said.contains(&format!("\"{name}\"")) && said.contains("quotes"), "{name}: {said}");
+        let output = run(&format!("\"{name}\""));
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    }
+    // Nor is a file made under another name.
+    let output = platter().current_dir(dir.path()).args(["copy", "ram(1M)", "new.img "]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!dir.path().join("new.img").exists() && !dir.path().join("new.img ").exists());
+}

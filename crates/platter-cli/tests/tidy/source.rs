@@ -10,7 +10,7 @@ const REACH: usize = 12;
 
 /// The files that may contain `unsafe`, except tests, each with its reason.
 const UNSAFE: &[(&str, &str)] = &[
-    ("crates/platter-cli/src/cli/signals.rs", "the handler of SIGINT and SIGTERM"),
+    ("crates/platter-cli/src/cli/signals.rs", "the handler of signals"),
     ("crates/platter-aio/src/block.rs", "control blocks of the program"),
     ("crates/platter-aio/src/disk.rs", "control blocks in the place of requests"),
     ("crates/platter-aio/src/event.rs", "signals and threads that notify the program"),
@@ -78,6 +78,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-disk/src/drivers/uring/place.rs", "system calls without a safe wrapper"),
     ("crates/platter-disk/src/drivers/uring/ring.rs", "registration of files and buffers"),
     ("crates/platter-disk/src/drivers/uring/seen.rs", "the tail of a ring, mapped"),
+    ("crates/platter-disk/src/ofd.rs", "locks of bytes, without a safe wrapper"),
     ("crates/platter-disk/src/fiemap.rs", "an ioctl without a safe wrapper"),
     ("crates/platter-disk/src/future/reply.rs", "a bio that passes between threads without a lock"),
     ("crates/platter-disk/src/handle/page.rs", "the bytes of a pinned page"),

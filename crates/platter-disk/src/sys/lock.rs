@@ -15,6 +15,7 @@ use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
 use super::{DeviceNumber, Kind, SysError};
+use crate::ofd;
 
 /// udev locks a block device briefly while it examines the device after each change; wait that long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -86,6 +87,8 @@ impl LockGuard {
 impl Drop for LockGuard {
     fn drop(&mut self) {
         if let Some(fd) = &self.fd {
+            // Who has the lock next must not find these.
+            ofd::release(fd);
             // If this fails, closing the descriptor releases the lock too.
             let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
         }
@@ -98,7 +101,7 @@ pub(super) fn take(
     path: &Path,
     kind: Kind,
     stat: &Stat,
-    exclusive: bool,
+    (exclusive, write, as_user): (bool, bool, ofd::Use),
 ) -> Result<LockGuard, SysError> {
     let fd = fd.try_clone().map_err(|e| SysError::from_io("lock", path, &e))?;
     let operation = match exclusive {
@@ -111,6 +114,12 @@ pub(super) fn take(
         match rustix::fs::flock(&fd, operation) {
             Ok(()) => {
                 let state = if exclusive { LockState::Exclusive } else { LockState::Shared };
+                if let Err(how) = ofd::take(&fd, as_user) {
+                    let message = format!("another program, such as QEMU, {how}");
+                    // Dropping the descriptor may not suffice: it is a copy.
+                    let _ = rustix::fs::flock(&fd, FlockOperation::Unlock);
+                    return Err(in_use(path, message));
+                }
                 return Ok(LockGuard { state, fd: Some(fd) });
             }
             Err(Errno::INTR) => {}
@@ -121,9 +130,23 @@ pub(super) fn take(
                 Holders::Unknown if !std::mem::replace(&mut looked_again, true) => {}
                 _ => return Err(conflict(path, stat, exclusive)),
             },
-            Err(e) => return Err(SysError::from_errno("lock", path, e.raw_os_error())),
+            Err(e) if !write && is_without_locks(e) => {
+                return Ok(LockGuard::none(format!("the file system has no locks: {e}")));
+            }
+            Err(e) => {
+                let error = SysError::from_errno("lock", path, e.raw_os_error());
+                return Err(if is_without_locks(e) { error.with_help(WITHOUT_LOCKS) } else { error });
+            }
         }
     }
+}
+
+const WITHOUT_LOCKS: &str = "the file system has no locks, by which programs see each other; if no other program uses the \
+                             file, open it with --allow-in-use, or allow_in_use=on in the device spec";
+
+/// Whether `flock` failed because the file system does not have it, such as NFS without a lock manager.
+fn is_without_locks(error: Errno) -> bool {
+    matches!(error, Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL | Errno::NOTTY)
 }
 
 fn conflict(path: &Path, stat: &Stat, exclusive: bool) -> SysError {
@@ -133,6 +156,10 @@ fn conflict(path: &Path, stat: &Stat, exclusive: bool) -> SysError {
         true => format!("it is open already, by {by}, and writing needs exclusive use"),
         false => format!("it is open exclusively for writing, by {by}"),
     };
+    in_use(path, message)
+}
+
+fn in_use(path: &Path, message: String) -> SysError {
     let help = "wait until it is closed, or allow use at the same time with --allow-in-use, or \
                 allow_in_use=on in the device spec";
     SysError::from_errno("lock", path, libc::EWOULDBLOCK).with_message(message).with_help(help)
@@ -250,12 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_without_locks_can_be_read() {
+        for errno in [Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOLCK] {
+            assert!(is_without_locks(errno));
+        }
+        for errno in [Errno::WOULDBLOCK, Errno::INTR, Errno::BADF, Errno::IO] {
+            assert!(!is_without_locks(errno));
+        }
+        // The kernel refuses flock for descriptors that only name a file, with EBADF; nothing is read then either.
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let stat = rustix::fs::fstat(&file).unwrap();
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+        let named = rustix::fs::open(file.path(), flags, rustix::fs::Mode::empty()).unwrap();
+        let error =
+            take(&named, file.path(), Kind::Regular, &stat, (false, false, ofd::Use::READS)).unwrap_err();
+        assert_eq!(error.errno, Some(libc::EBADF));
+        assert!(WITHOUT_LOCKS.contains("--allow-in-use"));
+    }
+
+    #[test]
     fn locks_conflict_within_one_process_and_are_given_back() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let stat = rustix::fs::fstat(&file).unwrap();
         let fd = || OwnedFd::from(file.reopen().unwrap());
         let (a, b, c) = (fd(), fd(), fd());
-        let take = |fd, exclusive| take(fd, file.path(), Kind::Regular, &stat, exclusive);
+        let take = |fd, write| take(fd, file.path(), Kind::Regular, &stat, (write, write, ofd::Use::READS));
         let shared = (take(&a, false).unwrap(), take(&b, false).unwrap());
         assert_eq!(shared.1.state(), &LockState::Shared);
         assert_eq!(take(&c, true).unwrap_err().errno, Some(libc::EWOULDBLOCK));

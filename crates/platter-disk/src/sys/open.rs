@@ -11,6 +11,7 @@ use super::node::Node;
 use super::opened::{FdReader, OpenedDisk, without_readahead};
 use super::signature::{self, SignaturePolicy, refuse_if_signature};
 use super::{Kind, Probe, SysError, direct, explain, inuse, space};
+use crate::ofd;
 
 /// Whether to bypass the kernel's page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -152,10 +153,20 @@ impl OpenOptions {
         }
     }
 
+    /// What QEMU is told of this opening.
+    fn as_user(&self) -> ofd::Use {
+        match self.sharing {
+            _ if self.exclusive() => ofd::Use::exclusive(self.write),
+            Sharing::Shared => ofd::Use::shared(self.write),
+            Sharing::ByAccess | Sharing::Exclusive => ofd::Use::READS,
+        }
+    }
+
     fn open_node(&self, path: &Path, node: &Node) -> Result<OpenedDisk, SysError> {
         let mut overridden = self.check_users(path, node)?;
         let (fd, refused) = self.open_claimed(path, node)?;
-        let lock = match lock::take(&fd, path, node.kind, &node.stat, self.exclusive()) {
+        let locking = (self.exclusive(), self.write, self.as_user());
+        let lock = match lock::take(&fd, path, node.kind, &node.stat, locking) {
             Err(e) if self.allow_in_use => {
                 overridden.push(e.message.clone());
                 LockGuard::none(e.message)

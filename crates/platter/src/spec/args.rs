@@ -312,7 +312,8 @@ impl<'s> Args<'s> {
             };
             let error = self.spec.error(SpecErrorKind::TooManyArguments, arg.span(), message);
             let names = self.signature.params().map(|param| param.name);
-            return Err(error.with_help(format!("write name=value; the names are: {}", list(names))));
+            let help = format!("write name=value; the names are: {}", list(names));
+            return Err(error.with_help(format!("{help}; put a path with `,` in it in quotes")));
         }
         let count = self.devices.len() + 1;
         if count > *self.signature.devices.end() {

@@ -65,6 +65,16 @@ impl Spec {
         self.error(SpecErrorKind::Rejected, self.span(), message)
     }
 
+    /// The path, if the whole spec is one bare word that is a path.
+    pub(crate) fn lone_word(&self) -> Option<&str> {
+        match &self.args[..] {
+            [Arg { name: None, value: ArgValue::Word(word), span }] if *span == self.span && !word.quoted => {
+                Some(&word.text)
+            }
+            _ => None,
+        }
+    }
+
     /// An error of the kind [`Unfit`](SpecErrorKind::Unfit) about this whole spec: devices or files do not
     /// fit it.
     pub fn unfit(&self, message: impl Into<String>) -> SpecError {

@@ -47,6 +47,9 @@ pub fn parse_from(text: &str, devices: &[&str], file: Option<&str>) -> Result<Sp
     value.as_device(&source).map(|spec| spec.into_owned())
 }
 
+const COMMENT_HELP: &str =
+    "a `#` that begins a word begins a comment: put a path that begins with it in quotes";
+
 const QUOTE_HELP: &str = "if this is one path with spaces or special characters, put it in quotes";
 
 struct Parser<'t> {
@@ -61,7 +64,8 @@ impl<'t> Parser<'t> {
         self.skip_space();
         if self.peek().is_none() {
             let help = "write a path, such as /dev/sdb, or a device, such as ram(1G)";
-            return Err(self.syntax(self.pos..self.pos, "the spec is empty").with_help(help));
+            let error = self.syntax(self.pos..self.pos, "the spec is empty").with_help(help);
+            return Err(if self.text.contains('#') { error.with_help(COMMENT_HELP) } else { error });
         }
         let value = self.value("a device")?;
         self.skip_space();
@@ -72,8 +76,10 @@ impl<'t> Parser<'t> {
             _ => format!("nothing may follow the device, found `{}`", shown_char(found)),
         };
         let help = match found {
-            ')' => "remove it, or add the `(` that is missing",
-            ',' => "put several devices into one, such as raid0(chunk=64K, a.img, b.img)",
+            ')' => "remove it, or add the `(` that is missing; put a path with `)` in it in quotes",
+            ',' => {
+                "put several devices into one, such as raid0(chunk=64K, a.img, b.img), and a path with `,` in it in quotes"
+            }
             '=' => "put a path with `=` in it in quotes; an argument `name=value` goes inside parentheses",
             _ => QUOTE_HELP,
         };
@@ -298,7 +304,9 @@ impl<'t> Parser<'t> {
     }
 
     fn unclosed(&self, open: &Span) -> SpecError {
-        self.syntax(open.clone(), "this `(` is not closed").with_help("add a `)` after the last argument")
+        let error = self.syntax(open.clone(), "this `(` is not closed");
+        let error = error.with_help("add a `)` after the last argument");
+        if self.text[open.end..].contains('#') { error.with_help(COMMENT_HELP) } else { error }
     }
 
     fn syntax(&self, at: Span, message: impl Into<String>) -> SpecError {

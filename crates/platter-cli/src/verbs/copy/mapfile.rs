@@ -216,7 +216,8 @@ mod tests {
             ("0 + 1\n0 100 x\n", "line 2"),
             ("0 + 1\n0 0x64 +\n50 50 +\n", "inside"),
             ("0 + 1\n1 0xffffffffffffffff +\n", "2^64"),
-            ("0 + 1\n0 99 +\n", "99 bytes"),
+            ("# Source: disk\n0 + 1\n0 99 +\n", "99 bytes"),
+            ("0 + 1\n0 101 +\n", "copied up to 101"),
         ] {
             let error = parse(text, 100).err().unwrap();
             assert!(error.contains(word), "{text}: {error}");

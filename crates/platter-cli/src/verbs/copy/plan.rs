@@ -72,20 +72,8 @@ impl Plan {
             // The contents of the destination are what an earlier run copied to it.
             writing.force |= loaded.destination.as_deref() == Some(copy.destination.as_str());
         }
-        let mut destination = registry::open_spec(&to, writing)?;
-        let unit = u64::from(block(&source).max(block(&destination)));
         let file = to_path.as_deref().filter(|path| absent.is_none() && path.is_file());
-        if let (Some(path), Some(loaded)) = (file, &loaded)
-            && destination.size() < size
-            && loaded.map.copied_until() <= destination.size()
-        {
-            check_multiples(copy, unit)?;
-            // Programs that make the file as large as what they have copied leave such a destination.
-            drop(destination);
-            let grown = fs::File::options().write(true).open(path).and_then(|file| file.set_len(size));
-            grown.map_err(|error| SysError::from_io("enlarge", path, &error))?;
-            destination = registry::open_spec(&to, writing)?;
-        }
+        let (destination, unit) = open_destination(copy, (&to, writing), file, loaded.as_ref(), &source)?;
         // It did not exist when it was read: opening the destination has created it.
         if let Some(map) = map.as_ref().filter(|map| loaded.is_none() && map.path.exists()) {
             if let Some(path) = absent {
@@ -158,6 +146,28 @@ impl Plan {
     pub(super) fn whole(&self) -> u64 {
         self.size / self.unit * self.unit
     }
+}
+
+/// Opens the destination. Returns the larger block of the two devices too.
+fn open_destination(
+    copy: &Copy,
+    (to, writing): (&Spec, Access),
+    file: Option<&Path>,
+    loaded: Option<&Loaded>,
+    source: &Device,
+) -> Result<(Device, u64), CliError> {
+    let (destination, size) = (registry::open_spec(to, writing)?, source.size());
+    let unit = u64::from(block(source).max(block(&destination)));
+    let (Some(path), Some(loaded)) = (file, loaded) else { return Ok((destination, unit)) };
+    if destination.size() >= size || loaded.map.copied_until() > destination.size() {
+        return Ok((destination, unit));
+    }
+    check_multiples(copy, unit)?;
+    // Programs that make the file as large as what they have copied leave such a destination.
+    drop(destination);
+    let grown = fs::File::options().write(true).open(path).and_then(|file| file.set_len(size));
+    grown.map_err(|error| SysError::from_io("enlarge", path, &error))?;
+    Ok((registry::open_spec(to, writing)?, unit))
 }
 
 fn check_multiples(copy: &Copy, unit: u64) -> Result<(), CliError> {

@@ -23,6 +23,17 @@ help: add a `)` after the last argument
 "#,
     );
     check(
+        &refused("raid0(a, #b)"),
+        SpecErrorKind::Syntax,
+        r#"
+this `(` is not closed
+    raid0(a, #b)
+         ^
+help: add a `)` after the last argument
+help: a `#` that begins a word begins a comment: put a path that begins with it in quotes
+"#,
+    );
+    check(
         &refused("raid0(a="),
         SpecErrorKind::Syntax,
         r#"
@@ -82,7 +93,7 @@ help: is there a comma too many, or a shell variable that is empty?
 this `)` closes nothing
     raid0(a, b))
                ^
-help: remove it, or add the `(` that is missing
+help: remove it, or add the `(` that is missing; put a path with `)` in it in quotes
 "#,
     );
     check(
@@ -92,7 +103,7 @@ help: remove it, or add the `(` that is missing
 a spec names one device, but a second one follows
     a, b
      ^
-help: put several devices into one, such as raid0(chunk=64K, a.img, b.img)
+help: put several devices into one, such as raid0(chunk=64K, a.img, b.img), and a path with `,` in it in quotes
 "#,
     );
     check(
