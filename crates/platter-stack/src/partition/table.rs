@@ -7,6 +7,9 @@ use platter_block::planted::{self, Planted};
 /// of blocks.
 pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec<u8>, String>;
 
+/// Reads bytes. Arguments: what they hold (for errors), the first byte, and the number of bytes.
+pub(super) type ReadBytes<'a> = &'a mut dyn FnMut(&str, u64, usize) -> Result<Vec<u8>, String>;
+
 /// Most entries of a table, and most links of a chain of extended boot records.
 const MAX_ENTRIES: u64 = 4096;
 const MAX_LINKS: usize = 256;
@@ -17,10 +20,7 @@ const SECTORS: [u64; 4] = [512, 4096, 1024, 2048];
 /// Size of the sectors that the table of a disk counts in. An image of a disk, and a disk behind an adapter, may have other
 /// blocks than the disk on which the table was made: its header is in the second sector, and a copy in the last one.
 /// What cannot be read is no header here.
-pub(super) fn sector(
-    (block, size): (u64, u64),
-    read: &mut dyn FnMut(&str, u64, usize) -> Result<Vec<u8>, String>,
-) -> u64 {
+pub(super) fn sector((block, size): (u64, u64), read: ReadBytes<'_>) -> u64 {
     let others = SECTORS.into_iter().filter(|sector| *sector != block);
     for sector in [block].into_iter().chain(others).filter(|sector| size / sector >= 3) {
         for at in [1, size / sector - 1] {
