@@ -130,6 +130,8 @@ fn an_error_fails_the_request_that_has_it_and_no_later_one() {
             let spec = format!("error(op={op}, offset=64K, length=64K, times=1, ram(2M))");
             let Some(way) = start(served(open(&spec, folder.path()))) else { continue };
             let (mut one, mut other) = (way.connect(), way.connect());
+            // Only who was there when a flush failed is told of it.
+            other.write(0, &[1; 512], false).unwrap();
             let mut run = |at: u64| match op {
                 "read" => one.read(at, &mut [0; 4096]),
                 "write" => one.write(at, &[1; 4096], false),
