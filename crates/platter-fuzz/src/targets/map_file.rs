@@ -85,6 +85,8 @@ fn use_map(map: &Map, size: u64) -> Result<(), String> {
     let sum = all.iter().map(|status| map.bytes(*status)).sum::<u64>();
     hold(sum == size, || format!("{sum} bytes of {size}"))?;
     hold(map.is_done() == (map.bytes(Status::Done) == size), || format!("{parts:?} is done"))?;
+    let end = parts.iter().rev().find(|part| part.2 == Status::Done).map_or(0, |part| part.1);
+    hold(map.copied_until() == end, || format!("{parts:?} is copied until {}", map.copied_until()))?;
     let mut failed = map.clone();
     failed.mark_failed(0, size, Status::Bad);
     let kept = failed.bytes(Status::Done) == map.bytes(Status::Done);
