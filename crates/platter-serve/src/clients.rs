@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Most memory for the data of all clients, in bytes, unless told otherwise.
+pub const MAX_MEMORY: usize = 1 << 30;
+
 /// What a client has done. Each count is written by the threads of one client and may be read at any time.
 #[derive(Default)]
 pub struct Counts {
@@ -194,7 +197,7 @@ impl Drop for Connected {
 impl Clients {
     /// No clients, and room for `most`.
     pub fn new(most: usize) -> Arc<Clients> {
-        Clients::with_memory(most, crate::server::MAX_MEMORY)
+        Clients::with_memory(most, MAX_MEMORY)
     }
 
     /// No clients, and room for `most`, whose data takes at most `bytes` of memory, and beyond it one request of each.

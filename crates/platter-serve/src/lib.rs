@@ -47,6 +47,7 @@ mod sizes;
 mod state;
 mod stream;
 pub mod table;
+mod telling;
 #[cfg(feature = "tls")]
 pub mod tls;
 #[cfg(feature = "ublk")]

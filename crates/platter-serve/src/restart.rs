@@ -3,12 +3,9 @@
 //! They are lost with a server that was killed ([`Past`]), or by a flush that the device has failed while it was served
 //! ([`Losses`]). docs/serve.md has the rule.
 
-use crate::clients::Client;
-use crate::events::{Event, Log};
-use crate::served::Served;
 use platter_block::bio::Op;
 use platter_block::defect::{self, Defect};
-use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::fault::Fault;
 use platter_disk::device::Device;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -91,7 +88,7 @@ impl Losses {
         self.departed.load(Ordering::SeqCst) > self.accepted.load(Ordering::SeqCst)
     }
 
-    /// Whether what an earlier server has lost concerns nobody any more.
+    /// Whether no client is told any more of what an earlier server has lost.
     pub(crate) fn is_past_accepted(&self) -> bool {
         self.past_accepted.load(Ordering::SeqCst)
     }
@@ -128,18 +125,9 @@ impl FirstFlush {
         }
     }
 
-    /// Called for each flush of the client: whether it must fail. `true` at most once for a loss, with a line in the log.
+    /// Called for each flush of the client: why it must fail. At most once for a loss.
     #[inline]
-    pub fn fails(&self, client: &Client, log: &Log) -> bool {
-        let loss = self.take();
-        if let Some(loss) = loss {
-            log(&Event::Owed(client, loss));
-        }
-        loss.is_some()
-    }
-
-    #[inline]
-    fn take(&self) -> Option<Loss> {
+    pub(crate) fn take(&self) -> Option<Loss> {
         let past = self.past.load(Ordering::Relaxed) && self.past.swap(false, Ordering::Relaxed);
         let last = self.losses.last.load(Ordering::SeqCst);
         let accepted = self.losses.accepted.load(Ordering::Relaxed);
@@ -159,38 +147,10 @@ impl FirstFlush {
         }
     }
 
-    /// What the client is told of a request that the device has completed with `status`. If that shows that a flush has
-    /// failed, the failure is noted and acknowledged for the device.
-    #[inline]
-    pub(crate) fn settle(
-        &self,
-        served: &Served,
-        (client, log): (&Client, &Log),
-        op: Op,
-        status: Status,
-    ) -> Status {
-        match status {
-            Ok(()) if op == Op::Flush => match self.fails(client, log) {
-                // Another flush has failed since this one was asked for, and was acknowledged before this one began.
-                true => Err(Fault::new(Kind::FlushFailed, Stage::Handle)),
-                false => Ok(()),
-            },
-            Ok(()) => {
-                if op.changes() {
-                    self.wrote();
-                }
-                Ok(())
-            }
-            Err(fault) => {
-                self.failed(served, (client, log), op, fault);
-                Err(fault)
-            }
-        }
-    }
-
+    /// A request of the client has failed. If that shows that a flush of the device has failed which is not known yet, notes it,
+    /// acknowledges it for the device and returns what the device says.
     #[cold]
-    fn failed(&self, served: &Served, (client, log): (&Client, &Log), op: Op, fault: Fault) {
-        let device = served.device();
+    pub(crate) fn failed(&self, device: &Device, op: Op, fault: Fault) -> Option<String> {
         let mut text = self.losses.text.lock().unwrap_or_else(PoisonError::into_inner);
         // Where the device does not keep a failure in mind, it is a new one if this client knows of all before it.
         let knows_all = self.told.load(Ordering::Relaxed) >= self.losses.count();
@@ -203,11 +163,7 @@ impl FirstFlush {
         if is_flush {
             self.told.fetch_max(self.losses.count(), Ordering::Relaxed);
         }
-        let told = text.clone();
-        drop(text);
-        if is_new {
-            log(&Event::FlushFailed(client, &told));
-        }
+        is_new.then(|| text.clone())
     }
 }
 
@@ -224,6 +180,8 @@ impl Drop for FirstFlush {
 mod tests {
     use super::*;
     use crate::clients::Clients;
+    use crate::events::Log;
+    use crate::served::Served;
     use platter_disk::open::DiskOptions;
 
     /// A disk in memory, which loses everything with its process, and a file.
@@ -271,14 +229,14 @@ mod tests {
         let told = (&*client, &log);
         let fault = Fault::from_errno(5);
         let (a, b, c) = (ram.newcomer(), ram.newcomer(), ram.newcomer());
-        b.settle(&ram, told, Op::Write, Ok(())).unwrap();
-        assert_eq!(a.settle(&ram, told, Op::Flush, Err(fault)), Err(fault));
+        b.settle(ram.device(), told, Op::Write, Ok(())).unwrap();
+        assert_eq!(a.settle(ram.device(), told, Op::Flush, Err(fault)), Err(fault));
         assert_eq!((ram.losses().count(), events.load(Ordering::Relaxed)), (1, 1));
         assert_eq!(a.take(), None, "its own flush has told it");
         // A flush that was begun before and succeeds afterwards says nothing of what was lost.
-        assert!(c.settle(&ram, told, Op::Flush, Ok(())).is_err());
-        assert_eq!(c.settle(&ram, told, Op::Flush, Ok(())), Ok(()));
-        assert_eq!(ram.newcomer().take(), None, "nobody who knows nothing is gone");
+        assert!(c.settle(ram.device(), told, Op::Flush, Ok(())).is_err());
+        assert_eq!(c.settle(ram.device(), told, Op::Flush, Ok(())), Ok(()));
+        assert_eq!(ram.newcomer().take(), None, "all that were there and are gone know of it");
         // One that has written goes without being told, and may come back under another number.
         drop(b);
         assert_eq!(ram.newcomer().take(), Some(Loss::FlushFailed));
@@ -288,14 +246,14 @@ mod tests {
         assert_eq!((ram.newcomer().take(), ram.losses().open()), (None, None));
         // The same failure told to a second flush in flight is no other one; the next one is.
         let d = ram.newcomer();
-        assert_eq!(a.settle(&ram, told, Op::Flush, Err(fault)), Err(fault));
-        assert_eq!(d.settle(&ram, told, Op::Flush, Err(fault)), Err(fault));
+        assert_eq!(a.settle(ram.device(), told, Op::Flush, Err(fault)), Err(fault));
+        assert_eq!(d.settle(ram.device(), told, Op::Flush, Err(fault)), Err(fault));
         assert_eq!(ram.losses().count(), 2);
-        assert_eq!(d.settle(&ram, told, Op::Flush, Err(fault)), Err(fault));
+        assert_eq!(d.settle(ram.device(), told, Op::Flush, Err(fault)), Err(fault));
         assert_eq!((ram.losses().count(), events.load(Ordering::Relaxed)), (3, 3));
         assert_eq!(a.take(), Some(Loss::FlushFailed));
         // A write of a client says nothing of a flush.
-        assert_eq!(d.settle(&ram, told, Op::Write, Err(fault)), Err(fault));
+        assert_eq!(d.settle(ram.device(), told, Op::Write, Err(fault)), Err(fault));
         assert_eq!(ram.losses().count(), 3);
     }
 }

@@ -1,6 +1,6 @@
 //! A server: devices, exports and clients.
 
-use crate::clients::Clients;
+use crate::clients::{Clients, MAX_MEMORY};
 use crate::error::ServeError;
 use crate::events::Log;
 use crate::export::{Export, Options, Start};
@@ -12,9 +12,6 @@ use std::time::{Duration, Instant};
 
 /// Most clients of a server, unless told otherwise.
 pub const MAX_CLIENTS: usize = 1024;
-
-/// Most memory for the data of all clients, in bytes, unless told otherwise.
-pub const MAX_MEMORY: usize = 1 << 30;
 
 /// How long flushes have, at least, if exports have taken all of the time.
 pub(crate) const LEAST_FLUSH: Duration = Duration::from_secs(5);

@@ -44,29 +44,9 @@ impl Serve {
         let pid_file = self.pidfile.as_deref().map(PidFile::write).transpose()?;
         let log = Log::new(context, self.log);
         warn_of_certificates(&config, log);
-        if config.server.clients_max > descriptors::clients(descriptors) {
-            let (wanted, most) = (config.server.clients_max, descriptors::clients(descriptors));
-            let text = format!(
-                "at most {most} clients instead of {wanted}: this process may have {descriptors} descriptors \
-                 (RLIMIT_NOFILE), and a client needs {}",
-                descriptors::OF_A_CLIENT
-            );
-            log.warn("clients-limited", &text);
-            config.server.clients_max = most;
-        }
+        limit_clients(&mut config, descriptors, log);
         let flood = Arc::new(Flood::new(LINES_PER_SECOND));
-        let lines = Arc::clone(&flood);
-        let events: platter_serve::events::Log = Arc::new(move |event| {
-            // A failed flush is not one of many lines.
-            let left_out = match event {
-                Event::FlushFailed(..) => Some(0),
-                _ => lines.admit(Instant::now()),
-            };
-            if let Some(left_out) = left_out {
-                log.left_out(left_out);
-                log.event(event);
-            }
-        });
+        let events = events(log, &flood);
         let daemon =
             Daemon::start(config, self.config.clone(), |server| server.set_log(events)).map_err(wrong)?;
         // From here on what was started must be stopped in any case.
@@ -227,6 +207,36 @@ fn cut(daemon: &Daemon, kind: &str) -> String {
             .then(|| format!("; without the last {last} bytes of {name}, which are no block of {block}"))
     };
     daemon.devices().list().iter().filter_map(cut).collect()
+}
+
+/// Takes no more clients than there are descriptors for.
+fn limit_clients(config: &mut Config, descriptors: u64, log: Log) {
+    let (wanted, most) = (config.server.clients_max, descriptors::clients(descriptors));
+    if wanted > most {
+        let text = format!(
+            "at most {most} clients instead of {wanted}: this process may have {descriptors} descriptors \
+             (RLIMIT_NOFILE), and a client needs {}",
+            descriptors::OF_A_CLIENT
+        );
+        log.warn("clients-limited", &text);
+        config.server.clients_max = most;
+    }
+}
+
+/// Events as lines of the log, within its bound.
+fn events(log: Log, flood: &Arc<Flood>) -> platter_serve::events::Log {
+    let flood = Arc::clone(flood);
+    Arc::new(move |event| {
+        // A failed flush is not one of many lines.
+        let left_out = match event {
+            Event::FlushFailed(..) => Some(0),
+            _ => flood.admit(Instant::now()),
+        };
+        if let Some(left_out) = left_out {
+            log.left_out(left_out);
+            log.event(event);
+        }
+    })
 }
 
 /// Says which devices an earlier server has left without a flush.

@@ -65,7 +65,7 @@ impl Default for ServerConfig {
             state: None,
             insecure_plaintext: false,
             clients_max: crate::server::MAX_CLIENTS,
-            memory_max: crate::server::MAX_MEMORY,
+            memory_max: crate::clients::MAX_MEMORY,
             stop_timeout: Duration::from_secs(30),
             stall_after: Duration::from_secs(30),
         }

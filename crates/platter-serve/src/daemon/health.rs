@@ -15,72 +15,68 @@ fn problem(kind: &str, device: Option<&str>, text: String) -> Value {
     json!({ "kind": kind, "device": device, "text": text })
 }
 
-impl Daemon {
-    /// Whether the server is well: `status` is `ok`, `degraded` (there are `problems`) or `stalled` (an I/O is older than the
-    /// configuration allows).
-    pub fn health(&self) -> Value {
-        let (now, limit) = (Instant::now(), lock(&self.times).stall);
-        let clients = self.clients.list();
-        let mut problems = Vec::new();
-        let list = self.devices.list();
-        let devices: Vec<Value> =
-            list.iter().map(|served| device(served, &clients, (now, limit), &mut problems)).collect();
-        let refused = self.clients.refused();
-        if refused.last.is_some_and(|last| now.saturating_duration_since(last) < REFUSED_COUNTS) {
-            let text = format!(
-                "clients were refused in the last {} minutes; since the start {} because there were {} clients, {} for lack \
+/// Whether the server is well: `status` is `ok`, `degraded` (there are `problems`) or `stalled` (an I/O is older than the
+/// configuration allows).
+pub(super) fn of(daemon: &Daemon) -> Value {
+    let (now, limit) = (Instant::now(), lock(&daemon.times).stall);
+    let clients = daemon.clients.list();
+    let mut problems = Vec::new();
+    let list = daemon.devices.list();
+    let devices: Vec<Value> =
+        list.iter().map(|served| device(served, &clients, (now, limit), &mut problems)).collect();
+    let refused = daemon.clients.refused();
+    if refused.last.is_some_and(|last| now.saturating_duration_since(last) < REFUSED_COUNTS) {
+        let text = format!(
+            "clients were refused in the last {} minutes; since the start {} because there were {} clients, {} for lack \
                  of descriptors and {} for lack of memory or threads",
-                REFUSED_COUNTS.as_secs() / 60,
-                refused.full,
-                self.clients.most(),
-                refused.descriptors,
-                refused.memory
-            );
-            problems.push(problem("clients-refused", None, text));
-        }
-        let certificates = self.certificates(&mut problems);
-        let stalled = devices.iter().any(|device| device["status"] == "stalled");
-        let status = match problems.is_empty() {
-            _ if stalled => "stalled",
-            true => "ok",
-            false => "degraded",
-        };
-        json!({
-            "status": status,
-            "stall_after_seconds": limit.as_secs_f64(),
-            "problems": problems,
-            "devices": devices,
-            "refused": {
-                "clients_max": refused.full,
-                "descriptors": refused.descriptors,
-                "memory": refused.memory,
-            },
-            "certificates": certificates,
-        })
+            REFUSED_COUNTS.as_secs() / 60,
+            refused.full,
+            daemon.clients.most(),
+            refused.descriptors,
+            refused.memory
+        );
+        problems.push(problem("clients-refused", None, text));
     }
+    let certificates = certificates(daemon, &mut problems);
+    let stalled = devices.iter().any(|device| device["status"] == "stalled");
+    let status = match problems.is_empty() {
+        _ if stalled => "stalled",
+        true => "ok",
+        false => "degraded",
+    };
+    json!({
+        "status": status,
+        "stall_after_seconds": limit.as_secs_f64(),
+        "problems": problems,
+        "devices": devices,
+        "refused": {
+            "clients_max": refused.full,
+            "descriptors": refused.descriptors,
+            "memory": refused.memory,
+        },
+        "certificates": certificates,
+    })
 }
 
-impl Daemon {
-    /// The certificates of exports, with their ends.
-    #[cfg(feature = "tls")]
-    fn certificates(&self, problems: &mut Vec<Value>) -> Vec<Value> {
-        let now = std::time::SystemTime::now();
-        let one = |(export, tls): &(String, crate::tls::Tls)| {
-            let at = tls.expires_at()?;
-            if let Some(text) = tls.expiry_warning() {
-                let kind = if at <= now { "certificate-expired" } else { "certificate-expiring" };
-                problems.push(problem(kind, None, format!("export {export}: {text}")));
-            }
-            let seconds = at.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-            Some(json!({ "export": export, "expires_unix_seconds": seconds }))
-        };
-        lock(&self.encrypting).iter().filter_map(one).collect()
-    }
+/// The certificates of exports, with their ends.
+#[cfg(feature = "tls")]
+fn certificates(daemon: &Daemon, problems: &mut Vec<Value>) -> Vec<Value> {
+    let now = std::time::SystemTime::now();
+    let one = |(export, tls): &(String, crate::tls::Tls)| {
+        let at = tls.expires_at()?;
+        if let Some(text) = tls.expiry_warning() {
+            let kind = if at <= now { "certificate-expired" } else { "certificate-expiring" };
+            problems.push(problem(kind, None, format!("export {export}: {text}")));
+        }
+        let seconds = at.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Some(json!({ "export": export, "expires_unix_seconds": seconds }))
+    };
+    lock(&daemon.encrypting).iter().filter_map(one).collect()
+}
 
-    #[cfg(not(feature = "tls"))]
-    fn certificates(&self, _: &mut Vec<Value>) -> Vec<Value> {
-        Vec::new()
-    }
+#[cfg(not(feature = "tls"))]
+fn certificates(_: &Daemon, _: &mut Vec<Value>) -> Vec<Value> {
+    Vec::new()
 }
 
 /// A device; what is wrong with it is added to `problems`.

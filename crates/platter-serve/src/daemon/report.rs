@@ -1,6 +1,6 @@
 //! What operators see of a daemon, as JSON: the results of the control socket. docs/control.md describes the keys.
 
-use super::{Daemon, lock};
+use super::{Daemon, health, lock};
 use crate::clients::Client;
 use crate::device_trace::TraceState;
 use crate::layers;
@@ -104,6 +104,12 @@ impl Daemon {
             "waits_for_admission": share.map(|share| share.waits),
             "limits": share.map(|share| client_limits(&share.limits)),
         })
+    }
+
+    /// Whether the server is well: `status` is `ok`, `degraded` (there are `problems`) or `stalled` (an I/O is older than the
+    /// configuration allows).
+    pub fn health(&self) -> Value {
+        health::of(self)
     }
 
     /// The statistics of a device since it was opened.

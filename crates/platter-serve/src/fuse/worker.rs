@@ -521,7 +521,7 @@ impl Worker {
         open.seat.client().end(mark);
         open.seat.complete(open.channel.now());
         let told = (open.seat.client(), &self.shared.log);
-        let status = open.seat.first_flush().settle(open.seat.served(), told, op, status);
+        let status = open.seat.first_flush().settle(open.seat.served().device(), told, op, status);
         match (op, status, &buffer) {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);

@@ -320,7 +320,7 @@ impl<P: Port> Worker<P> {
         let slot = self.slots[usize::from(tag)];
         let (op, moved, pos) = (bio.op(), bio.done() + bio.len(), bio.pos());
         let told = (&*self.client, &self.shared.log);
-        let status = self.shared.first_flush.settle(&self.shared.served, told, op, bio.status());
+        let status = self.shared.first_flush.settle(self.shared.served.device(), told, op, bio.status());
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);
         let counts = &self.client.counts;

@@ -417,7 +417,7 @@ impl Worker {
         let op = bio.op();
         let status = self.take_back(slot, &mut bio);
         let told = (&**self.common.client, &self.common.log);
-        let status = self.common.first_flush.settle(&self.common.served, told, op, status);
+        let status = self.common.first_flush.settle(self.common.served.device(), told, op, status);
         self.spare.push(bio);
         let entry = &self.slots[usize::from(slot)];
         if let Err(fault) = status {

@@ -242,7 +242,7 @@ impl Session<'_> {
     fn finish(&mut self, mut bio: Bio) {
         let index = bio.token() as u16;
         let told = (self.client, self.log);
-        let status = self.first_flush.settle(&self.served, told, bio.op(), bio.status());
+        let status = self.first_flush.settle(self.served.device(), told, bio.op(), bio.status());
         let has_data = bio.op().has_data();
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);

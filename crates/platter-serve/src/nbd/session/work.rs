@@ -183,7 +183,7 @@ impl Session<'_> {
     pub(super) fn finish(&mut self, mut bio: Bio) {
         let (slot, moved) = (bio.token() as u16, bio.done() + bio.len());
         let told = (self.client, self.log);
-        let status = self.first_flush.settle(&self.served, told, bio.op(), bio.status());
+        let status = self.first_flush.settle(self.served.device(), told, bio.op(), bio.status());
         let has_data = bio.op().has_data();
         let buffer = bio.take_buffer::<PoolBuf>();
         self.spare.push(bio);
