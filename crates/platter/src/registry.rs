@@ -120,16 +120,19 @@ pub fn parse(text: &str) -> Result<Spec, SpecError> {
     if let Some(path) = text.strip_prefix('@') {
         return parse_file(path);
     }
-    let quoted = spec::quote_path(Path::new(text));
+    let shown = spec::conceal(text);
+    let quoted = spec::quote_path(Path::new(&*shown));
     let spec = spec::parse(text, &names()).map_err(|error| match Path::new(text).exists() {
         true => error
             .with_help(format!("a file of this name exists; as a path it is written in quotes: {quoted}")),
         false => error,
     })?;
     match spec.lone_word() {
-        Some(word) if word != text => {
+        // A secret in a URI is a mark in one of the two.
+        Some(word) if spec::conceal(word) != shown => {
+            let word = spec::conceal(word);
             let error =
-                spec.reject(format!("{} stands alone, but something is around it", spec::quote(word)));
+                spec.reject(format!("{} stands alone, but something is around it", spec::quote(&word)));
             let help = format!("write the path without it; if it belongs to the path, in quotes: {quoted}");
             Err(error.with_help(help))
         }
