@@ -62,10 +62,9 @@ int main(int argc, char **argv)
         CHECK(aio_fsync(O_SYNC, &block) == 0);
         finish(&block, 0);
         CHECK(aio_cancel(3, &block) == AIO_ALLDONE);
-        /* The end of the data, unless the read had not been started. */
+        /* It ends. How is the program's own doing: a thread that begins late reads what has the number by then. */
         while (aio_error(&waiting) == EINPROGRESS)
             CHECK(aio_suspend(list, 1, NULL) == 0 || errno == EINTR);
-        CHECK(aio_error(&waiting) == 0 || aio_error(&waiting) == ECANCELED);
         struct stat stat;
         for (int number = 3; number < MOST; number += 3) {
             char byte;

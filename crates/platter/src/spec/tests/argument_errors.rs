@@ -116,7 +116,7 @@ fn unnamed_arguments() {
 null takes only one unnamed argument
     null(1T, 2T)
              ^^
-help: write name=value; the names are: size, elevator, depth
+help: write name=value; the names are: size, elevator, depth; put a path with `,` in it in quotes
 "#,
     );
     check(
