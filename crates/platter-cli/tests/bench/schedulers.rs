@@ -68,13 +68,23 @@ fn a_preset_runs_the_elevators_of_its_kernel() {
         let rows = report["rows"].as_array().unwrap();
         rows.iter().map(|row| row["elevator"].as_str().unwrap().to_owned()).collect()
     };
-    let all =
-        ["noop(front_merges=1)", "deadline(batch_rule=contiguous)", "anticipatory(kernel=2.6.2)", "cfq-v1"];
+    let all = [
+        "noop(front_merges=1)",
+        "deadline(batch_rule=contiguous)",
+        "anticipatory(kernel=2.6.2, stale_write_batch=1)",
+        "cfq-v1",
+    ];
     assert_eq!(elevators(&["2.6.5"]), all);
-    assert_eq!(elevators(&["2.6.7", "--elevators", "anticipatory"]), ["anticipatory(kernel=2.6.7)"]);
+    assert_eq!(
+        elevators(&["2.6.7", "--elevators", "anticipatory"]),
+        ["anticipatory(kernel=2.6.7, stale_write_batch=1)"]
+    );
     let changed = ["2.6.7", "--elevators", "anticipatory(antic_expire=0), cfq-v1(quantum=2),noop"];
-    let expected =
-        ["anticipatory(kernel=2.6.7, antic_expire=0)", "cfq-v1(quantum=2)", "noop(front_merges=1)"];
+    let expected = [
+        "anticipatory(kernel=2.6.7, stale_write_batch=1, antic_expire=0)",
+        "cfq-v1(quantum=2)",
+        "noop(front_merges=1)",
+    ];
     assert_eq!(elevators(&changed), expected);
     for (more, told) in
         [(&["2.6.5", "--elevators", "cfq"][..], "no preset of `cfq`"), (&["2.6.99"], "2.6.28")]

@@ -4,7 +4,7 @@ use super::error::RpcError;
 use super::methods::METHODS;
 use super::params::Params;
 use crate::daemon::Daemon;
-use platter::spec::closest;
+use platter::spec::{closest, conceal};
 use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use serde_json::{Map, Value, json};
@@ -121,6 +121,12 @@ fn call(
     if !READS.contains(&method.name) {
         let mut shown = params.into_given();
         shown.remove(UNSHOWN);
+        // Any text may have a URI with a secret in it.
+        for value in shown.values_mut() {
+            if let Value::String(text) = value {
+                *text = conceal(text).into_owned();
+            }
+        }
         audit(method.name, &shown, result.as_ref().err().map(|error| error.message.as_str()));
     }
     result
