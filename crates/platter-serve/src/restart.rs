@@ -1,7 +1,7 @@
 //! Answered writes that a server may have lost, and how clients learn of it: the next flush of each fails once.
 //!
 //! They are lost with a server that was killed ([`Past`]), or by a flush that the device has failed while it was served
-//! ([`Losses`]). docs/serve.md has the rule.
+//! (`Losses`). docs/serve.md has the rule.
 
 use platter_block::bio::Op;
 use platter_block::defect::{self, Defect};

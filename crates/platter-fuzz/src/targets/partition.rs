@@ -211,8 +211,8 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
     let disk = Arc::new(ImageDisk::new("disk", image));
     let found = partition::numbered(Arc::clone(&disk) as Arc<dyn Backend>, number);
     let (reads, bytes) = disk.reads();
-    // Two tables of at most 16 MiB with their headers, or a chain of 256 records.
-    hold(reads <= 260 && bytes <= 33 << 20, || format!("{reads} reads of {bytes} bytes"))?;
+    // Two tables of at most 16 MiB with their headers in sectors of four sizes, or a chain of 256 records after these headers.
+    hold(reads <= 268 && bytes <= 33 << 20, || format!("{reads} reads of {bytes} bytes"))?;
     if let Ok(part) = &found {
         let len = part.geometry().size;
         let (_, begin) = part.locate(0).unwrap_or((0, u64::MAX));
