@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Most lines a second.
 pub const LINES_PER_SECOND: u32 = 100;
 
-/// Lets so many lines pass in each second.
+/// Limits the log to a number of lines a second.
 pub struct Flood {
     most: u32,
     state: Mutex<State>,

@@ -57,7 +57,7 @@ impl Server {
         Server::with_memory(clients, MAX_MEMORY)
     }
 
-    /// The same, with at most so many bytes of memory for the data of all clients, and beyond it one request of each.
+    /// The same with a limit of memory for the data of all clients, in bytes. Above it each client has one request at a time.
     pub fn with_memory(clients: usize, bytes: usize) -> Server {
         let log: Log = Arc::new(|_| {});
         let clients = Clients::with_memory(clients, bytes);
