@@ -300,10 +300,11 @@ impl<F: Filter> FilterLane<F> {
         any
     }
 
-    /// Returns a cancelled bio that would be held.
+    /// Returns a cancelled bio that would be held, with the result that the device below gave it: a write that the device has
+    /// carried out must not be reported as one without effect.
     #[cold]
-    fn end_early(&mut self, slot: usize, mut bio: Bio) {
-        bio.fail(Fault::new(Kind::Cancelled, Stage::Layer));
+    fn end_early(&mut self, slot: usize, bio: Bio) {
+        self.slots[slot].times_out = false;
         self.give_back(slot, bio);
     }
 
