@@ -61,7 +61,7 @@ pub struct Probe {
     pub logical_block: u32,
     /// Smallest unit written without read-modify-write; at least `logical_block`.
     pub physical_block: u32,
-    /// Alignment of memory for direct I/O.
+    /// Alignment of memory for direct I/O. That of the kernel, but at least the logical block if it is 4096 bytes or more.
     pub dio_mem_align: u32,
     /// Alignment of offset and length for direct I/O.
     pub dio_offset_align: u32,
@@ -203,6 +203,11 @@ fn read_only(sysfs: &Sysfs, device: DeviceNumber) -> Option<bool> {
     Some(sysfs.device(device)?.number_attr("ro")? != 0)
 }
 
+/// From this block size on, direct I/O only uses memory that is aligned to blocks, although the kernel reports less:
+/// zram, whose blocks are pages, takes each piece of memory for a whole page (Linux 6.18), and then reads and writes
+/// beside the memory of a caller. What is built on such a device, and a file system on it, has its block size.
+const WHOLE_PAGE: u32 = 4096;
+
 /// Alignments for direct I/O.
 #[derive(Debug, PartialEq, Eq)]
 struct Align {
@@ -219,8 +224,9 @@ impl Align {
         if let Some(s) = reported.filter(|s| s.stx_dio_mem_align > 0 && s.stx_dio_offset_align > 0) {
             let offset = s.stx_dio_offset_align;
             let read = if has(s, DIO_READ_ALIGN) { s.stx_dio_read_offset_align } else { 0 };
+            let block = blocks.map_or(offset, |b| b.logical);
             return Align {
-                memory: s.stx_dio_mem_align,
+                memory: s.stx_dio_mem_align.max(if block >= WHOLE_PAGE { block } else { 1 }),
                 offset,
                 read_offset: if read == 0 { offset } else { read },
                 source: AlignSource::Statx,
@@ -305,6 +311,22 @@ mod tests {
         assert_eq!((a.source, a.supported), (AlignSource::Statx, Some(true)));
         s.stx_dio_read_offset_align = 0;
         assert_eq!(Align::find(Kind::Regular, Some(&s), B512).read_offset, 4096);
+    }
+
+    #[test]
+    fn memory_for_blocks_of_a_page_is_aligned_to_them() {
+        let mut s = statx_of_a_file();
+        s.stx_mask |= StatxFlags::DIOALIGN.bits();
+        (s.stx_dio_mem_align, s.stx_dio_offset_align) = (512, 4096);
+        let pages = Some(Blocks { logical: 4096, physical: 4096 });
+        for (kind, blocks, memory) in [
+            (Kind::Block, pages, 4096),
+            (Kind::Regular, pages, 4096),
+            (Kind::Regular, None, 4096),
+            (Kind::Regular, B512, 512),
+        ] {
+            assert_eq!(Align::find(kind, Some(&s), blocks).memory, memory, "{kind:?} {blocks:?}");
+        }
     }
 
     #[test]

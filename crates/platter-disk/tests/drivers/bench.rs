@@ -1,5 +1,6 @@
 //! A test bench for drivers: a queue over each, and a model of the disk to compare with.
 
+use crate::nodes::{InMemory, given, on_nodes, zero};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
@@ -17,27 +18,29 @@ use platter_disk::sys::{Direct, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) const SIZE: u64 = 1 << 20;
+pub(crate) use crate::nodes::SIZE;
 pub(crate) const BLOCK: usize = 4096;
 
 /// A disk of one of the drivers, from which channels can be opened.
 pub(crate) enum Disk {
     Ram(Memory),
     File(FileDisk, Option<tempfile::NamedTempFile>),
+    /// A block device: what it can do, and what a discarded range reads, is its own.
+    Node(FileDisk),
 }
 
 impl Disk {
     pub(crate) fn geometry(&self) -> Geometry {
         match self {
             Disk::Ram(memory) => memory.geometry(),
-            Disk::File(file, _) => *file.geometry(),
+            Disk::File(file, _) | Disk::Node(file) => *file.geometry(),
         }
     }
 
     pub(crate) fn channel(&self, depth: u32, lane_use: LaneUse) -> Box<dyn Driver> {
         match self {
             Disk::Ram(memory) => Box::new(memory.channel(depth)),
-            Disk::File(file, _) => file.channel(lane_use).unwrap(),
+            Disk::File(file, _) | Disk::Node(file) => file.channel(lane_use).unwrap(),
         }
     }
 
@@ -58,8 +61,8 @@ pub(crate) fn open(path: &Path, options: FileOptions, direct: Direct) -> FileDis
 
 /// Whether a driver is available here; a container may forbid it. Prints so if not.
 pub(crate) fn is_here(row: &BuiltInDriver) -> bool {
-    let file = file(SIZE);
-    let disk = OpenOptions::read_write().open(file.path()).unwrap();
+    let memory = InMemory::new(SIZE);
+    let disk = OpenOptions::read_write().open(memory.path()).unwrap();
     match FileDisk::new(disk, file_options(row, 1)) {
         Ok(_) => true,
         Err(why) => {
@@ -135,6 +138,12 @@ mod memory {
 
         pub(crate) fn len(&self) -> usize {
             self.pages.len() * BLOCK
+        }
+
+        pub(crate) fn bytes(&mut self) -> &mut [u8] {
+            let len = self.len();
+            // SAFETY: the pages are `len` initialized bytes, one after the other, and borrowed as long as the result.
+            unsafe { std::slice::from_raw_parts_mut(self.pages.as_mut_ptr().cast(), len) }
         }
 
         pub(crate) fn byte(&self, at: usize) -> u8 {
@@ -241,13 +250,47 @@ pub(crate) fn flags(mut bio: Bio, flags: Flags) -> Bio {
     bio
 }
 
-/// Runs a test on a fresh disk of every driver, in all uses of a lane.
+/// Runs a test on a fresh disk of every driver, in all uses of a lane, and over block devices.
 pub(crate) fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
+    on_uses(depth, &[LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous], test);
+}
+
+/// The same without block devices.
+pub(crate) fn on_files(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
     for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
         for (name, disk) in disks(depth) {
             test(&format!("{name} {lane_use:?}"), &disk, lane_use);
         }
     }
+}
+
+/// Runs a test in some uses of a lane.
+pub(crate) fn on_uses(depth: u32, uses: &[LaneUse], test: impl Fn(&str, &Disk, LaneUse)) {
+    if given().is_empty() {
+        for lane_use in uses {
+            for (name, disk) in disks(depth) {
+                test(&format!("{name} {lane_use:?}"), &disk, *lane_use);
+            }
+        }
+    }
+    let rows: Vec<&BuiltInDriver> =
+        TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)).collect();
+    let ways: Vec<_> = rows.iter().flat_map(|row| [(row, Direct::Require), (row, Direct::Off)]).collect();
+    let mut turn = 0;
+    on_nodes(|node, path| {
+        turn += 1;
+        for (number, (row, direct)) in ways.iter().copied().enumerate() {
+            // All on those that are named; else one each, in turn: the devices are many.
+            let first = (turn + number / 2) % uses.len();
+            for lane_use in if given().is_empty() { &uses[first..=first] } else { uses } {
+                let disk = open(path, file_options(row, depth), direct);
+                // Only now: one in use has been refused.
+                zero(path);
+                let name = format!("{} {direct:?} {lane_use:?} on {node}", row.name);
+                test(&name, &Disk::Node(disk), *lane_use);
+            }
+        }
+    });
 }
 
 /// Checks that a bio succeeded, and that a read returned the bytes of the model.

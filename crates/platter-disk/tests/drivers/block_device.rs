@@ -2,14 +2,16 @@
 
 use crate::bench::{Bench, Pages, SIZE, file, file_options, flags, is_here, open, transfer};
 use crate::loops::{Loop, Shape};
+use crate::nodes::{on_nodes, over_memory};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_disk::device::Device;
+use platter_disk::drivers::FileDisk;
 use platter_disk::drivers::table::{Medium, TABLE};
 use platter_disk::open::DiskOptions;
-use platter_disk::sys::Direct;
+use platter_disk::sys::{Direct, OpenOptions};
 use std::process::Command;
 use std::sync::{Arc, Weak};
 
@@ -43,6 +45,79 @@ fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
             let wrong = (0..back.len())
                 .find(|at| back.byte(*at) != if (65536..131_072).contains(at) { 0 } else { 9 });
             assert_eq!(wrong, None, "{}", row.name);
+        }
+    }
+}
+
+/// zram takes pieces of memory that are not aligned to pages for whole pages.
+#[test]
+fn memory_beside_that_of_a_transfer_is_left_alone() {
+    let data: Vec<u8> = (0..SIZE / 4).map(|at| (at % 251) as u8 | 1).collect();
+    on_nodes(|node, path| {
+        for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+            let mut options = DiskOptions::read_write();
+            options.file.driver = row.name.parse().unwrap();
+            let device = Device::open(path, options).unwrap();
+            for (shift, len) in
+                [1, 4, 64, 512, 1024, 3584, 4096].into_iter().flat_map(|at| [(at, 4096), (at, 40960)])
+            {
+                let name = format!("{} on {node}: {len} bytes at an address of {shift}", row.name);
+                let mut room = Pages::new(32, 0xee);
+                let range = 4 * 4096 + shift..4 * 4096 + shift + len;
+                let bytes = room.bytes();
+                bytes[range.clone()].copy_from_slice(&data[..len]);
+                device.write_at(&bytes[range.clone()], 8192).unwrap();
+                bytes.fill(0xee);
+                device.read_at(&mut bytes[range.clone()], 8192).unwrap();
+                assert!(bytes[range.clone()] == data[..len], "{name}");
+                let beside = bytes[..range.start].iter().chain(&bytes[range.end..]);
+                assert!(beside.copied().all(|byte| byte == 0xee), "{name}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_read_only_device_is_read_at_depth_and_refuses_changes() {
+    let plain = Shape { read_only: true, ..Shape::PLAIN };
+    for shape in [plain, Shape { block: 4096, ..plain }, Shape { direct: true, partitioned: true, ..plain }] {
+        let Some((path, _device, _memory)) = over_memory(shape, 7) else { return };
+        for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+            let name = format!("{shape:?} {}", row.name);
+            let refused = OpenOptions::read_write().open(&path).unwrap_err().to_string();
+            assert!(refused.contains("read-only"), "{name}: {refused}");
+            for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
+                for direct in [Direct::Require, Direct::Off] {
+                    let disk = OpenOptions::read_only().with_direct(direct).open(&path).unwrap();
+                    let disk = FileDisk::new(disk, file_options(row, 8)).unwrap();
+                    assert!(disk.geometry().features.read_only, "{name}");
+                    let mut bench = Bench::new(*disk.geometry(), 8, disk.channel(lane_use).unwrap());
+                    read_only(&name, &mut bench);
+                }
+            }
+        }
+    }
+}
+
+fn read_only(name: &str, bench: &mut Bench) {
+    for block in (0..SIZE).step_by(16384) {
+        bench.submit(transfer(Op::Read, block, Pages::new(4, 1), &[4096]));
+        bench.submit(Bio::new(Op::Discard, block, 4096));
+        bench.submit(transfer(Op::Write, block, Pages::new(1, 9), &[]));
+        bench.submit(Bio::new(Op::WriteZeroes, block, 4096));
+    }
+    bench.submit(Bio::flush());
+    let done = bench.finish();
+    assert_eq!(done.len() as u64, SIZE / 16384 * 4 + 1, "{name}");
+    for mut bio in done {
+        match bio.op() {
+            Op::Read => {
+                assert_eq!(bio.status(), Ok(()), "{name} {bio:?}");
+                let back: Pages = bio.take_buffer().unwrap();
+                assert!((0..back.len()).all(|at| back.byte(at) == 7), "{name}");
+            }
+            Op::Flush => assert_eq!(bio.status(), Ok(()), "{name}"),
+            _ => assert_eq!(bio.status().map_err(|fault| fault.kind), Err(Kind::ReadOnly), "{name} {bio:?}"),
         }
     }
 }

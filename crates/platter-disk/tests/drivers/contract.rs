@@ -1,21 +1,29 @@
 //! The contract of every driver.
 
-use crate::bench::{BLOCK, Bench, Disk, Pages, SIZE, check, disks, flags, on_all, pages, transfer};
+use crate::bench::{
+    BLOCK, Bench, Disk, Pages, SIZE, check, flags, on_all, on_files, on_uses, pages, transfer,
+};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::Kind;
 use platter_block::time::Time;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+use std::cell::RefCell;
 
 fn below(random: &mut impl RngCore, n: u64) -> u64 {
     random.next_u64() % n
 }
 
-/// Cuts of a transfer of `blocks` blocks into segments, at multiples of 512 bytes.
-fn cuts(random: &mut impl RngCore, blocks: usize) -> Vec<usize> {
-    let units = (blocks * BLOCK / 512) as u64;
-    let mut cuts: Vec<usize> = (0..below(random, 6)).map(|_| below(random, units) as usize * 512).collect();
+/// Where segments may end: what the disk asks for, and at least 512 bytes.
+fn unit(disk: &Disk) -> usize {
+    disk.geometry().limits.length_align.max(512) as usize
+}
+
+/// Cuts of a transfer of `blocks` blocks into segments, at multiples of `unit` bytes.
+fn cuts(random: &mut impl RngCore, blocks: usize, unit: usize) -> Vec<usize> {
+    let units = (blocks * BLOCK / unit) as u64;
+    let mut cuts: Vec<usize> = (0..below(random, 6)).map(|_| below(random, units) as usize * unit).collect();
     cuts.retain(|cut| *cut > 0);
     cuts.sort_unstable();
     cuts.dedup();
@@ -34,7 +42,7 @@ fn what_is_written_is_read_with_any_segments_at_depth() {
             for stretch in 0..16 {
                 let (blocks, slack) = (1 + below(&mut random, 4), below(&mut random, 12));
                 let pos = (stretch * 16 + slack) * BLOCK as u64;
-                let cuts = cuts(&mut random, blocks as usize);
+                let cuts = cuts(&mut random, blocks as usize, unit(disk));
                 let range = pos as usize..pos as usize + blocks as usize * BLOCK;
                 let byte = (round * 16 + stretch) as u8 | 1;
                 let mut bio = match below(&mut random, 5) {
@@ -72,9 +80,12 @@ fn bytes_stay_in_order_over_segments() {
         let mut bench = disk.lane(4, lane_use);
         let mut pattern = Pages::new(4, 0);
         (0..pattern.len()).for_each(|at| pattern.set(at, (at / 512) as u8 ^ at as u8));
-        let write = transfer(Op::Write, 8192, pattern, &[512, 1024, 4096, 5120, 12288]);
+        let may = |cuts: &[usize]| -> Vec<usize> {
+            cuts.iter().copied().filter(|cut| cut.is_multiple_of(unit(disk))).collect()
+        };
+        let write = transfer(Op::Write, 8192, pattern, &may(&[512, 1024, 4096, 5120, 12288]));
         assert_eq!(bench.one(write).status(), Ok(()), "{name}");
-        let mut read = bench.one(transfer(Op::Read, 8192, Pages::new(4, 1), &[1536, 8192, 15872]));
+        let mut read = bench.one(transfer(Op::Read, 8192, Pages::new(4, 1), &may(&[1536, 8192, 15872])));
         let back = pages(&mut read);
         assert!((0..back.len()).all(|at| back.byte(at) == (at / 512) as u8 ^ at as u8), "{name}");
     });
@@ -84,11 +95,27 @@ fn bytes_stay_in_order_over_segments() {
 fn many_segments_are_one_request() {
     on_all(4, |name, disk, lane_use| {
         let mut bench = disk.lane(4, lane_use);
-        let every_second: Vec<usize> = (1..256).map(|i| i * 512).collect();
-        let write = transfer(Op::Write, 0, Pages::new(32, 7), &every_second);
+        let (unit, limits) = (unit(disk), disk.geometry().limits);
+        let most = usize::from(limits.max_segments).min(limits.max_transfer as usize / unit).min(256);
+        assert!(most == 256 || matches!(disk, Disk::Node(_)), "{name}: {limits:?}");
+        let pages = most * unit / BLOCK;
+        let cuts: Vec<usize> = (1..pages * BLOCK / unit).map(|i| i * unit).collect();
+        let write = transfer(Op::Write, 0, Pages::new(pages, 7), &cuts);
         assert_eq!(bench.one(write).status(), Ok(()), "{name}");
         assert_eq!(bench.lane.counters().dispatches.get(), 1, "{name}");
     });
+}
+
+/// A discarded block of a device reads as zeroes or as before. Takes over which.
+fn discarded(name: &str, mut read: Bio, before: u8, model: &mut [u8]) {
+    assert_eq!(read.status(), Ok(()), "{name}");
+    let end = read.pos() as usize;
+    let back = pages(&mut read);
+    for at in 0..back.len() {
+        let byte = back.byte(at);
+        assert!(byte == 0 || byte == before, "{name}: {byte} at {at}");
+        model[end - back.len() + at] = byte;
+    }
 }
 
 #[test]
@@ -99,12 +126,24 @@ fn flush_discard_and_write_zeroes_work_where_they_are_offered() {
         let written = bench.one(transfer(Op::Write, 0, Pages::new(64, 5), &[]));
         assert_eq!(written.status(), Ok(()), "{name}");
         assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{name}");
-        assert!(limits.write_zeroes && limits.discard_granularity > 0, "{name}");
+        let is_node = matches!(disk, Disk::Node(_));
+        assert!(limits.write_zeroes, "{name}");
+        assert!(is_node || limits.discard_granularity > 0, "{name}");
         assert_eq!(bench.one(Bio::new(Op::WriteZeroes, 8192, 65536)).status(), Ok(()), "{name}");
-        assert_eq!(bench.one(Bio::new(Op::Discard, 131_072, 65536)).status(), Ok(()), "{name}");
         let mut model = vec![5u8; 64 * BLOCK];
         model[8192..8192 + 65536].fill(0);
-        model[131_072..131_072 + 65536].fill(0);
+        if limits.discard_granularity > 0 {
+            assert_eq!(bench.one(Bio::new(Op::Discard, 131_072, 65536)).status(), Ok(()), "{name}");
+            model[131_072..131_072 + 65536].fill(0);
+            if is_node {
+                discarded(
+                    name,
+                    bench.one(transfer(Op::Read, 131_072, Pages::new(16, 1), &[])),
+                    5,
+                    &mut model,
+                );
+            }
+        }
         check(name, bench.one(transfer(Op::Read, 0, Pages::new(64, 1), &[])), &model);
     });
 }
@@ -180,8 +219,8 @@ fn a_lane_dropped_on_another_thread_waits_too() {
 /// A shared lane passes from thread to thread, and the threads exit while their requests are in flight.
 #[test]
 fn a_shared_lane_survives_the_threads_that_used_it() {
-    for (name, disk) in disks(32) {
-        let mut bench = disk.lane(32, LaneUse::Shared);
+    on_uses(32, &[LaneUse::Shared], |name, disk, lane_use| {
+        let mut bench = disk.lane(32, lane_use);
         for round in 0..8u64 {
             std::thread::scope(|scope| {
                 let bench = &mut bench;
@@ -204,8 +243,8 @@ fn a_shared_lane_survives_the_threads_that_used_it() {
         assert_eq!(done.len(), 8 * 33, "{name}");
         done.into_iter().for_each(|bio| assert_eq!(bio.status(), Ok(()), "{name} {bio:?}"));
         let model: Vec<u8> = (0..SIZE / 2).map(|at| (at / 65_536) as u8).collect();
-        check(&name, bench.one(transfer(Op::Read, 0, Pages::new(128, 9), &[])), &model);
-    }
+        check(name, bench.one(transfer(Op::Read, 0, Pages::new(128, 9), &[])), &model);
+    });
 }
 
 /// The wait handle of a driver signals when there is something to reap, also for requests that were in flight
@@ -251,7 +290,7 @@ fn borrow(fd: i32) -> std::os::fd::BorrowedFd<'static> {
 
 #[test]
 fn waiting_with_nothing_to_wait_for_returns() {
-    on_all(4, |_, disk, lane_use| {
+    on_files(4, |_, disk, lane_use| {
         let mut driver = disk.channel(4, lane_use);
         driver.wait(Time(0), None);
         driver.submit(Time(0));
@@ -263,7 +302,7 @@ fn waiting_with_nothing_to_wait_for_returns() {
 
 #[test]
 fn a_file_that_shrank_gives_a_short_read_not_old_bytes() {
-    on_all(4, |name, disk, lane_use| {
+    on_files(4, |name, disk, lane_use| {
         let Disk::File(_, Some(file)) = disk else { return };
         let mut bench = disk.lane(4, lane_use);
         file.as_file().set_len(8192).unwrap();
@@ -278,19 +317,20 @@ fn a_file_that_shrank_gives_a_short_read_not_old_bytes() {
 #[test]
 fn a_priority_that_is_not_allowed_or_known_fails_alike() {
     use platter_block::bio::{Class, IoPrio};
-    let mut outcomes = Vec::new();
-    for (name, disk) in disks(4) {
-        let mut bench = disk.lane(4, LaneUse::Shared);
+    let outcomes = RefCell::new(Vec::new());
+    on_uses(4, &[LaneUse::Shared], |name, disk, lane_use| {
+        let mut bench = disk.lane(4, lane_use);
         let mut bio = transfer(Op::Read, 0, Pages::new(1, 1), &[]);
         bio.set_ioprio(IoPrio::new(Class::Idle, 7));
         assert_eq!(bench.one(bio).status(), Ok(()), "{name}");
         let mut bio = transfer(Op::Read, 0, Pages::new(1, 1), &[]);
         bio.set_ioprio(IoPrio::new(Class::RealTime, 0));
         let status = bench.one(bio).status();
-        if matches!(disk, Disk::File(..)) {
-            outcomes.push((name, status));
+        if !matches!(disk, Disk::Ram(_)) {
+            outcomes.borrow_mut().push((name.to_owned(), status));
         }
-    }
+    });
+    let outcomes = outcomes.take();
     let first = outcomes[0].1;
     assert!(outcomes.iter().all(|(_, status)| *status == first), "{outcomes:?}");
 }

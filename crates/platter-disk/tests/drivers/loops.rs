@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 const CTL_GET_FREE: Opcode = 0x4c82;
 const CONFIGURE: Opcode = 0x4c0a;
 const SET_CAPACITY: Opcode = 0x4c07;
+const PARTITIONS: Opcode = 0x1269;
+const ADD_PARTITION: i32 = 1;
 const READ_ONLY: u32 = 1;
 const AUTOCLEAR: u32 = 4;
 const PARTSCAN: u32 = 8;
@@ -36,6 +38,24 @@ struct Config {
     block: u32,
     info: Info,
     reserved: [u64; 8],
+}
+
+/// `struct blkpg_partition`.
+#[repr(C)]
+struct Partition {
+    start: i64,
+    length: i64,
+    number: i32,
+    names: [u8; 128],
+}
+
+/// `struct blkpg_ioctl_arg`.
+#[repr(C)]
+struct PartitionChange {
+    op: i32,
+    flags: i32,
+    len: i32,
+    partition: *mut Partition,
 }
 
 /// What a loop device is like.
@@ -61,6 +81,16 @@ impl Loop {
     /// A device over a file; without one, prints why not.
     pub(crate) fn over(file: &Path, shape: Shape) -> Option<Loop> {
         attach(file, shape).map_err(|error| println!("skipped, no loop device: {error}")).ok()
+    }
+
+    /// Makes a part of the device, in bytes, its first partition, which goes with the device. Returns the path.
+    #[allow(dead_code, reason = "not all suites have partitions")]
+    pub(crate) fn add_partition(&self, start: u64, length: u64) -> io::Result<PathBuf> {
+        let mut part = Partition { start: start as i64, length: length as i64, number: 1, names: [0; 128] };
+        add_partition(&self.device, &mut part)?;
+        let mut path = self.path.clone().into_os_string();
+        path.push("p1");
+        Ok(path.into())
     }
 
     /// Takes over the present size of the file.
@@ -128,9 +158,16 @@ mod requests {
         unsafe { ioctl(device, Setter::<CONFIGURE, Config>::new(config)) }
     }
 
+    pub(super) fn add_partition(device: &File, partition: &mut Partition) -> rustix::io::Result<()> {
+        let len = size_of::<Partition>() as i32;
+        let change = PartitionChange { op: ADD_PARTITION, flags: 0, len, partition };
+        // SAFETY: the request reads a `PartitionChange` and the partition that it points to, which outlives the call.
+        unsafe { ioctl(device, Setter::<PARTITIONS, PartitionChange>::new(change)) }
+    }
+
     pub(super) fn set_capacity(device: &File) -> rustix::io::Result<()> {
         // SAFETY: the request takes no argument.
         unsafe { ioctl(device, NoArg::<SET_CAPACITY>::new()) }
     }
 }
-use requests::{configure, free, set_capacity};
+use requests::{add_partition, configure, free, set_capacity};
