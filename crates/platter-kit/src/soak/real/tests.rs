@@ -9,7 +9,6 @@ use platter_block::queue::{SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 fn soak(place: &Path, drivers: &[FileDriver], seed: u64, rounds: u64) -> RealReport {
@@ -39,31 +38,6 @@ fn real_drivers_keep_their_promises_under_a_script() {
         missing.retain(|name| !seen(name));
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "files are left");
-}
-
-struct LoopDevice(String);
-
-impl Drop for LoopDevice {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
-/// On a block device.
-#[test]
-fn a_block_device_keeps_its_promises_under_a_script() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    file.as_file().set_len(1 << 20).unwrap();
-    let made = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output();
-    let made = made.ok().filter(|made| made.status.success());
-    let Some(made) = made else {
-        eprintln!("skipped: no loop device (needs root and losetup)");
-        return;
-    };
-    let device = LoopDevice(String::from_utf8(made.stdout).unwrap().trim().to_owned());
-    let report = soak(Path::new(&device.0), &FileDriver::ALL, 1, 1);
-    assert_eq!(report.found, None);
-    assert!(report.ios > 50, "{report:?}");
 }
 
 struct Rig {
