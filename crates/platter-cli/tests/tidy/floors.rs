@@ -9,6 +9,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-protocol", &[&["platter-block"]]),
     ("platter-scsi", &[&["platter-block", "platter-protocol"]]),
     ("platter-nvme", &[&["platter-block", "platter-protocol"]]),
+    ("platter-jobs", &[&["platter-block"]]),
     ("platter-stack", &[&["platter-block"]]),
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
@@ -22,12 +23,18 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit", "platter-bench"]]),
-    ("platter-cli", &[PARTS, &["platter", "platter-kit", "platter-bench", "platter-repro", "platter-serve"]]),
+    (
+        "platter-cli",
+        &[
+            PARTS,
+            &["platter", "platter-kit", "platter-bench", "platter-jobs", "platter-repro", "platter-serve"],
+        ],
+    ),
     (
         "platter-fuzz",
         &[
             PARTS,
-            &["platter", "platter-kit", "platter-bench", "platter-remote"],
+            &["platter", "platter-kit", "platter-bench", "platter-jobs", "platter-remote"],
             &["platter-protocol", "platter-scsi", "platter-nvme", "platter-serve"],
         ],
     ),
