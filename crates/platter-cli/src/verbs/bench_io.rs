@@ -1,5 +1,6 @@
 //! `platter bench io`: the general workload.
 
+mod job_files;
 mod options;
 mod values;
 
@@ -32,10 +33,14 @@ Examples:
   platter bench io --on 'file(disk.img, create=1G)' --rw randwrite --iodepth 16 --verify
   platter bench io --on disk.img --rw randread --rate_iops 20000 --iodepth 64 --runtime 30s --time_based
   platter bench io --on 'sim(ideal, elevator=deadline)' --rw randread --numjobs 8 --runtime 10s --time_based
+  platter bench io jobs.fio --parse-only
+  platter bench io jobs.fio --on 'null(1T)'
 
 JSON: one object; docs/bench-io.md lists its keys. The exit status is 1 if an I/O failed or a block did not
 verify. Ctrl-C ends the run; the results until then are printed and marked as partial.")]
 pub(crate) struct Io {
+    #[command(flatten)]
+    files: job_files::JobFiles,
     #[command(flatten)]
     on: On,
     #[command(flatten)]
@@ -69,6 +74,9 @@ enum Eta {
 
 impl Io {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        if self.files.are_given() {
+            return self.files.run(context, &self.on);
+        }
         if self.on.specs.is_empty() {
             return Err(CliError::usage(
                 "bench io needs a device: give one with --on, such as --on 'null(1T)'",

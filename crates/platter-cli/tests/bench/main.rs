@@ -7,6 +7,8 @@ mod dsw;
 mod ends;
 mod fileio;
 mod io;
+mod jobs;
+mod jobs_of_fio;
 mod locks;
 mod nbd;
 mod parallel_read;
