@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 #[test]
 fn block_devices_keep_their_promises_under_a_script() {
     let is_named = !nodes::given().is_empty();
-    let rounds = if is_named { 20 } else { 1 };
+    let rounds = if is_named { 3 } else { 1 };
     let mut seed = 1;
     nodes::on_nodes(|name, path| {
         seed += rounds;

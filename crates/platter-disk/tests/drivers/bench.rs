@@ -250,29 +250,32 @@ pub(crate) fn flags(mut bio: Bio, flags: Flags) -> Bio {
     bio
 }
 
+const USES: [LaneUse; 3] = [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous];
+
 /// Runs a test on a fresh disk of every driver, in all uses of a lane, and over block devices.
 pub(crate) fn on_all(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
-    on_uses(depth, &[LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous], test);
+    on_uses(depth, &USES, test);
 }
 
 /// The same without block devices.
 pub(crate) fn on_files(depth: u32, test: impl Fn(&str, &Disk, LaneUse)) {
-    for lane_use in [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous] {
+    files(depth, &USES, &test);
+}
+
+fn files(depth: u32, uses: &[LaneUse], test: &impl Fn(&str, &Disk, LaneUse)) {
+    if !given().is_empty() {
+        return println!("skipped: only the devices that are named");
+    }
+    for lane_use in uses {
         for (name, disk) in disks(depth) {
-            test(&format!("{name} {lane_use:?}"), &disk, lane_use);
+            test(&format!("{name} {lane_use:?}"), &disk, *lane_use);
         }
     }
 }
 
 /// Runs a test in some uses of a lane.
 pub(crate) fn on_uses(depth: u32, uses: &[LaneUse], test: impl Fn(&str, &Disk, LaneUse)) {
-    if given().is_empty() {
-        for lane_use in uses {
-            for (name, disk) in disks(depth) {
-                test(&format!("{name} {lane_use:?}"), &disk, *lane_use);
-            }
-        }
-    }
+    files(depth, uses, &test);
     let rows: Vec<&BuiltInDriver> =
         TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)).collect();
     let ways: Vec<_> = rows.iter().flat_map(|row| [(row, Direct::Require), (row, Direct::Off)]).collect();
@@ -280,15 +283,13 @@ pub(crate) fn on_uses(depth: u32, uses: &[LaneUse], test: impl Fn(&str, &Disk, L
     on_nodes(|node, path| {
         turn += 1;
         for (number, (row, direct)) in ways.iter().copied().enumerate() {
-            // All on those that are named; else one each, in turn: the devices are many.
-            let first = (turn + number / 2) % uses.len();
-            for lane_use in if given().is_empty() { &uses[first..=first] } else { uses } {
-                let disk = open(path, file_options(row, depth), direct);
-                // Only now: one in use has been refused.
-                zero(path);
-                let name = format!("{} {direct:?} {lane_use:?} on {node}", row.name);
-                test(&name, &Disk::Node(disk), *lane_use);
-            }
+            // One each, in turn: the devices are many, or slow.
+            let lane_use = uses[(turn + number / 2) % uses.len()];
+            let disk = open(path, file_options(row, depth), direct);
+            // Only now: one in use has been refused.
+            zero(path);
+            let name = format!("{} {direct:?} {lane_use:?} on {node}", row.name);
+            test(&name, &Disk::Node(disk), lane_use);
         }
     });
 }

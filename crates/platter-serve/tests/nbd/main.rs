@@ -4,6 +4,8 @@ mod client;
 mod errors;
 mod hostile;
 mod life;
+#[path = "../../../platter-disk/tests/drivers/loops.rs"]
+mod loops;
 mod lost;
 mod odd;
 mod peers;

@@ -1,5 +1,6 @@
 //! Programs of others as clients. A test is skipped where its program is not installed.
 
+use crate::loops::{Loop, Shape};
 use crate::{Fixture, serve};
 use platter_disk::device::Device;
 use std::path::Path;
@@ -90,32 +91,60 @@ fn odd_sizes_are_copied_and_compared_to_the_last_byte() {
     }
 }
 
+/// Calls a test with a fixture over memory, a file and, where there is one, a loop device, each of 8 MiB.
+fn on_places(test: impl Fn(&str, &Fixture)) {
+    test("memory", &serve(Device::ram(8 << 20).unwrap()));
+    let file = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    file.as_file().set_len(8 << 20).unwrap();
+    test("a file", &serve(crate::open(&format!("file({})", file.path().display()))));
+    file.as_file().set_len(0).unwrap();
+    file.as_file().set_len(8 << 20).unwrap();
+    if let Some(node) = Loop::over(file.path(), Shape::PLAIN) {
+        test("a loop device", &serve(crate::open(&format!("file({})", node.path.display()))));
+    }
+}
+
 #[test]
 fn qemu_reads_writes_zeroes_discards_and_compares() {
-    let fixture = serve(Device::ram(8 << 20).unwrap());
-    let path = fixture.folder.path().join("image");
-    image(&path);
-    let (path, uri) = (path.to_str().unwrap(), uri(&fixture));
-    if succeeds("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", path, &uri]).is_none() {
-        return;
-    }
-    succeeds("qemu-img", &["compare", "-f", "raw", "-F", "raw", path, &uri]);
-    let commands = [
-        "write -P 5 4k 8k",
-        "read -P 5 4k 8k",
-        "write -z 4k 4k",
-        "write -z -u 8k 4k",
-        "read -P 0 4k 8k",
-        "write -f -P 7 1M 64k",
-        "read -P 7 1M 64k",
-        "discard 2M 1M",
-        "write -P 9 0 4M",
-        "read -P 9 0 4M",
-        "flush",
-    ];
-    let arguments: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
-    let Some(text) = succeeds("qemu-io", &[&["-f", "raw"], &arguments[..], &[&uri]].concat()) else { return };
-    assert!(!text.contains("Pattern verification failed"), "{text}");
+    on_places(|place, fixture| {
+        let path = fixture.folder.path().join("image");
+        image(&path);
+        let (path, uri) = (path.to_str().unwrap(), uri(fixture));
+        if succeeds("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", path, &uri]).is_none() {
+            return;
+        }
+        succeeds("qemu-img", &["compare", "-f", "raw", "-F", "raw", path, &uri]);
+        let commands = [
+            "write -P 5 4k 8k",
+            "read -P 5 4k 8k",
+            "write -z 4k 4k",
+            "write -z -u 8k 4k",
+            "read -P 0 4k 8k",
+            "write -f -P 7 1M 64k",
+            "read -P 7 1M 64k",
+            "discard 2M 1M",
+            "discard 3M 1M",
+            "discard 4M 1M",
+            "write -P 9 0 4M",
+            "read -P 9 0 4M",
+            "flush",
+            "aio_write -P 1 0 64k",
+            "aio_write -P 2 64k 64k",
+            "aio_write -z -u 128k 64k",
+            "aio_flush",
+            "read -P 1 0 64k",
+            "read -P 2 64k 64k",
+            "read -P 0 128k 64k",
+        ];
+        let arguments: Vec<&str> = commands.iter().flat_map(|command| ["-c", command]).collect();
+        if let Some(text) = succeeds("qemu-io", &[&["-f", "raw"], &arguments[..], &[&uri]].concat()) {
+            assert!(!text.contains("Pattern verification failed"), "{place}: {text}");
+        }
+        for way in [&["-w"][..], &[], &["-w", "--flush-interval", "64"]] {
+            let count = ["bench", "-f", "raw", "-c", "512", "-d", "32", "-s", "4096"];
+            succeeds("qemu-img", &[&count[..], way, &[&uri]].concat());
+        }
+    });
 }
 
 #[test]
