@@ -33,8 +33,10 @@ kinds! {
     ZeroLength,
     /// The segments do not add up to the length, or the list is longer than a bio can hold.
     BadSegments,
-    /// The device was opened read-only.
+    /// The device was opened read-only, or does not take changes.
     ReadOnly,
+    /// The system does not permit the operation: a filter of system calls, a security module, a missing right.
+    Refused,
     /// The device or driver cannot do this operation.
     Unsupported,
     /// The device failed.
@@ -103,6 +105,7 @@ pub struct Fault {
 pub type Status = Result<(), Fault>;
 
 // Linux errno values (asm-generic) that are reported for kinds.
+const EPERM: i32 = 1;
 const EIO: i32 = 5;
 pub(crate) const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
@@ -124,12 +127,13 @@ const ECANCELED: i32 = 125;
 /// (medium), EILSEQ (protection information), ENOMEM, EBUSY, EAGAIN, ENODEV, ETIME (duration limit), EREMCHG,
 /// ETOOMANYREFS and EOVERFLOW (zone resources), EINVAL and EIO. File systems add those of quotas, of a removed file and
 /// of bad checksums. What is not listed here is a failure of the device; its errno says which.
-const KINDS: [(i32, Kind); 26] = [
-    (1, Kind::ReadOnly), // EPERM: a block device that is set read-only, an immutable or sealed file
-    (6, Kind::Gone),     // ENXIO
-    (9, Kind::Contract), // EBADF: the driver's descriptor was closed, or is not open for this
+const KINDS: [(i32, Kind); 27] = [
+    (EPERM, Kind::Refused), // of a change: see `Fault::of_op`
+    (6, Kind::Gone),        // ENXIO
+    (9, Kind::Contract),    // EBADF: the driver's descriptor was closed, or is not open for this
     (EAGAIN, Kind::WouldBlock),
     (ENOMEM, Kind::NoMemory),
+    (13, Kind::Refused), // EACCES: a security module
     (ENODEV, Kind::Gone),
     (EINVAL, Kind::Misaligned),
     (25, Kind::Unsupported), // ENOTTY
@@ -165,6 +169,15 @@ impl Fault {
         Fault { kind, stage: Stage::Disk, errno: u16::try_from(errno).unwrap_or(EIO as u16) }
     }
 
+    /// The fault for a positive Linux `errno` with which a disk answered `op`. It is that of
+    /// [`from_errno`](Fault::from_errno), but for `EPERM`: by it Linux refuses to change a block device that is set
+    /// read-only and an immutable or sealed file, whereas a read cannot fail for that reason.
+    pub fn of_op(op: Op, errno: i32) -> Fault {
+        let fault = Fault::from_errno(errno);
+        let changes = matches!(op, Op::Write | Op::Discard | Op::WriteZeroes);
+        if errno == EPERM && changes { Fault { kind: Kind::ReadOnly, ..fault } } else { fault }
+    }
+
     /// Whether the errno says nothing of the disk, so that the same I/O may succeed later: `EINTR`, `EAGAIN`, `ENOMEM`,
     /// `ECANCELED`.
     pub fn is_transient(&self) -> bool {
@@ -186,6 +199,7 @@ impl Fault {
         match self.kind {
             Kind::Misaligned | Kind::ZeroLength | Kind::BadSegments | Kind::OutOfRange => EINVAL,
             Kind::ReadOnly => EROFS,
+            Kind::Refused => EPERM,
             Kind::Unsupported => EOPNOTSUPP,
             Kind::NoSpace => ENOSPC,
             Kind::Gone => ENODEV,
@@ -208,6 +222,7 @@ impl fmt::Display for Kind {
             Kind::ZeroLength => "a transfer of zero bytes",
             Kind::BadSegments => "the segments do not add up to the length",
             Kind::ReadOnly => "the device is read-only",
+            Kind::Refused => "the operation is not permitted",
             Kind::Unsupported => "not supported by the device",
             Kind::Io => "the device failed",
             Kind::NoSpace => "no space left under the device",

@@ -451,6 +451,7 @@ impl Device {
             | Kind::InDoubt
             | Kind::TimedOut
             | Kind::ReadOnly
+            | Kind::Refused
             | Kind::Unsupported
             | Kind::Broken => self.inner.backend.explain(fault).unwrap_or_default(),
             _ => String::new(),

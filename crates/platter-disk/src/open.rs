@@ -135,6 +135,13 @@ impl Disk for FileDisk {
         })
     }
 
+    fn explain(&self, fault: Fault) -> Option<String> {
+        (fault.kind == fault::Kind::Refused).then(|| {
+            "the system refused it: a filter of system calls (seccomp) or a security module forbids it"
+                .to_owned()
+        })
+    }
+
     fn accept_size(&self, size: u64) -> Result<(), Error> {
         self.set_size(size).map_err(|error| {
             let fault = Fault::from_errno(error.errno.unwrap_or(libc::EIO));

@@ -143,6 +143,6 @@ impl Filter for Failing {
         }
         fate.failed += 1;
         // The error looks like one of the disk: layers above cannot tell the difference.
-        Err(Fault::from_errno(plan.errno))
+        Err(Fault::of_op(bio.op(), plan.errno))
     }
 }

@@ -466,7 +466,7 @@ impl Multipath {
         match task.op() {
             // Only what was certainly not delivered: only the submitter knows what a second time would do.
             Op::Command => fault.kind == Kind::Stuck,
-            _ => is_of_path(fault) || matches!(fault.kind, Kind::Io | Kind::Short),
+            _ => is_of_path(fault) || matches!(fault.kind, Kind::Io | Kind::Short | Kind::Refused),
         }
     }
 }

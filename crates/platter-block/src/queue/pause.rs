@@ -26,12 +26,12 @@ const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
 pub(super) const UNSUPPORTED: i64 = -95;
 
-/// The fault of a failed request's result.
-pub(super) fn fault_of(result: i64) -> Fault {
+/// The fault of a request for `op` that failed with this result.
+pub(super) fn fault_of(op: Op, result: i64) -> Fault {
     if result == Completion::ABORTED {
         return Fault::new(Kind::Cancelled, Stage::Driver);
     }
-    Fault::from_errno(i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
+    Fault::of_op(op, i32::try_from(result.unsigned_abs()).unwrap_or(i32::MAX))
 }
 
 /// The fault that a queue itself gives a bio.
@@ -41,10 +41,10 @@ pub(super) const fn queue_fault(kind: Kind) -> Fault {
 
 /// The fault of a request's result after all retries. What the device has not begun follows a request that failed on a
 /// queue that does not know yet: as a barrier, it has waited for a channel that is not polled.
-pub(super) fn fault_after_retries(result: i64) -> Fault {
+pub(super) fn fault_after_retries(op: Op, result: i64) -> Fault {
     match result {
         Completion::ABORTED => queue_fault(Kind::LaneStalled),
-        _ => fault_of(result),
+        _ => fault_of(op, result),
     }
 }
 
@@ -52,7 +52,7 @@ pub(super) fn fault_after_retries(result: i64) -> Fault {
 /// not, unless the device says that it did nothing: what repeating it would do is not known.
 pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     let errno = result.unsigned_abs();
-    let passes = errno == ABORTED || (bio.op() != Op::Command && fault_of(result).is_transient());
+    let passes = errno == ABORTED || (bio.op() != Op::Command && fault_of(bio.op(), result).is_transient());
     passes
         && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
         // Readahead must fail rather than wait.
@@ -62,8 +62,8 @@ pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
 /// Whether a request's result says that the disk fails, at this position at least: not that it lacks an operation, nor that
 /// another attempt may succeed.
 #[cold]
-pub(super) fn is_lasting(result: i64) -> bool {
-    result != UNSUPPORTED && result != Completion::ABORTED && !fault_of(result).is_transient()
+pub(super) fn is_lasting(op: Op, result: i64) -> bool {
+    result != UNSUPPORTED && result != Completion::ABORTED && !fault_of(op, result).is_transient()
 }
 
 /// A bio that waits for its retry.

@@ -24,6 +24,7 @@ use super::pause::Pause;
 use super::side::Side;
 use super::slots::Slots;
 use super::threads::Workers;
+use super::unavailable::errno_of_call;
 use crate::wake::EventFd;
 use seen::Seen;
 use syscalls::{Batch, Context, Event, FLAG_IOPRIO, FLAG_RESFD, Iocb, opcode};
@@ -201,7 +202,7 @@ impl Aio {
                 // The error of the first request.
                 Err(errno) => {
                     if let Some(slot) = self.batch.refuse() {
-                        self.finish(now, slot, -i64::from(errno));
+                        self.finish(now, slot, -i64::from(errno_of_call(errno)));
                         self.announce();
                     }
                 }

@@ -2,6 +2,12 @@
 
 use std::sync::OnceLock;
 
+/// The errno of requests that could not be handed to the kernel because a call for all of them failed with `errno`. `EPERM`
+/// is then a refusal of the call: as the answer to a write it would mean that the device is read-only.
+pub(super) fn errno_of_call(errno: i32) -> i32 {
+    if errno == libc::EPERM { libc::EACCES } else { errno }
+}
+
 /// Why something of the kernel cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unavailable {

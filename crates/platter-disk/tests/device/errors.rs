@@ -20,7 +20,7 @@ fn with_elevators(test: impl Fn(&str, &Fake, &Device)) {
 
 /// What a disk, a file system or a network may report, and the kind that a program sees. Transient errors are tried again
 /// and not listed. The first rows are all errors of the Linux block layer (`blk_errors` in `block/blk-core.c`).
-const ERRNOS: [(i32, Kind); 46] = [
+const ERRNOS: [(i32, Kind); 45] = [
     (libc::EOPNOTSUPP, Kind::Unsupported),
     (libc::ETIMEDOUT, Kind::TimedOut),
     (libc::ENOSPC, Kind::NoSpace),
@@ -38,9 +38,8 @@ const ERRNOS: [(i32, Kind); 46] = [
     (libc::EINVAL, Kind::Misaligned),
     (libc::EIO, Kind::Io),
     // File systems, and block devices as files.
-    (libc::EPERM, Kind::ReadOnly),
     (libc::EROFS, Kind::ReadOnly),
-    (libc::EACCES, Kind::Io),
+    (libc::EACCES, Kind::Refused),
     (libc::ETXTBSY, Kind::Io),
     (libc::EFBIG, Kind::NoSpace),
     (libc::EDQUOT, Kind::NoSpace),
@@ -94,6 +93,29 @@ fn what_the_disk_says_reaches_the_caller() {
     });
 }
 
+/// `EPERM` means that the device is read-only if it refuses a change. A read is not refused for that, and what the system
+/// does not permit is no fault of the device.
+#[test]
+fn what_is_not_permitted_is_read_only_for_changes_alone() {
+    with_elevators(|name, fake, device| {
+        fake.set_rule(|_, _, _| Some(-i64::from(libc::EPERM)));
+        for style in Style::ALL {
+            let mut caller = style.caller(device);
+            let read = caller.transfer(Op::Read, 4096, aligned(8192), Flags::NONE).0.unwrap_err();
+            let write = caller.transfer(Op::Write, 4096, aligned(8192), Flags::NONE).0.unwrap_err();
+            assert_eq!((read.kind, read.errno()), (Kind::Refused, libc::EPERM), "{name} {style:?}");
+            assert_eq!((write.kind, write.errno()), (Kind::ReadOnly, libc::EPERM), "{name} {style:?}");
+            for op in [Op::Discard, Op::WriteZeroes] {
+                let fault = caller.operate(op, 0, 4096).unwrap_err();
+                assert_eq!(fault.kind, Kind::ReadOnly, "{name} {style:?} {op}");
+            }
+        }
+        let flush = device.flush().unwrap_err().fault;
+        assert_eq!((flush.kind, flush.errno()), (Kind::Refused, libc::EPERM), "{name}");
+        device.acknowledge_flush_failure();
+    });
+}
+
 /// A kind that a layer found is reported to another process as an errno, and is the same kind there.
 #[test]
 fn a_kind_survives_as_an_errno() {
@@ -120,7 +142,8 @@ fn hints_are_given_only_where_they_hold() {
     for (errno, text) in [
         (libc::EBADMSG, "what was read is not what was written (errno 74)"),
         (libc::EILSEQ, "what was read is not what was written (errno 84)"),
-        (libc::EPERM, "the device is read-only (errno 1)"),
+        (libc::EPERM, "the operation is not permitted (errno 1)"),
+        (libc::EROFS, "the device is read-only (errno 30)"),
     ] {
         fake.set_rule(move |_, _, _| Some(-i64::from(errno)));
         let error = device.read_at(&mut [0; 1024], 4096).unwrap_err().to_string();

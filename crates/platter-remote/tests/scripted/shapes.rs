@@ -78,6 +78,38 @@ fn errors_of_the_server_are_errors_of_the_bio() {
     }
 }
 
+/// By `EPERM` a server refuses to change an export that is read-only. A read of that export is not refused for that.
+#[test]
+fn a_change_that_is_not_permitted_is_one_of_a_read_only_export_and_a_read_is_not() {
+    let server = Server::new();
+    let (device, mut connection) = opened(&server, EXPORT, options(), None);
+    let calls = aside(&device, |device| {
+        let kind = |result: Result<(), platter_block::fault::Error>| result.unwrap_err().fault.kind;
+        let changes = [
+            kind(device.write_durable_at(&[1; 512], 0)),
+            kind(device.discard(4096, 8192)),
+            kind(device.write_zeroes(8192, 4096)),
+        ];
+        (changes, kind(device.read_at(&mut [0; 512], 4096)), kind(device.flush()))
+    });
+    for kind in [command::WRITE, command::TRIM, command::WRITE_ZEROES, command::READ, command::FLUSH] {
+        let (request, _) = connection.expect(kind);
+        connection.error(&request, true, error::EPERM, None).unwrap();
+    }
+    assert_eq!(calls.join().unwrap(), ([Kind::ReadOnly; 3], Kind::Refused, Kind::Refused));
+    drop((device, connection));
+    let read_only = Export { flags: FLAGS | transmission_flag::READ_ONLY, ..EXPORT };
+    let (device, mut connection) = opened(&server, read_only, options().with_write(false), None);
+    let call = aside(&device, |device| device.read_at(&mut [0; 512], 4096).unwrap_err().to_string());
+    let (request, _) = connection.expect(command::READ);
+    connection.error(&request, true, error::EPERM, None).unwrap();
+    let error = call.join().unwrap();
+    assert!(
+        error.ends_with("read of 512 bytes at 4096: the operation is not permitted (errno 1)"),
+        "{error}"
+    );
+}
+
 type Script = fn(&mut crate::server::Connection, &Request);
 
 /// Answers that no server may give to a read of 1,024 bytes at 4096.

@@ -76,7 +76,8 @@ impl DirectQueue {
         self.error = true;
         if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
             if let Some(tried) = self.pause(now, bio, result) {
-                self.fail(now, tried, fault_after_retries(result));
+                let op = tried.op();
+                self.fail(now, tried, fault_after_retries(op, result));
             }
             return;
         }
@@ -86,7 +87,8 @@ impl DirectQueue {
                 Some(unsupported) => bio = unsupported,
             }
         }
-        self.fail(now, bio, fault_of(result));
+        let fault = fault_of(bio.op(), result);
+        self.fail(now, bio, fault);
     }
 
     /// Completes a request of several bios.
@@ -121,7 +123,7 @@ impl DirectQueue {
                 continue;
             }
             if result < 0 && bio.flags().contains(Flags::LAST) {
-                bio.fail(fault_of(result));
+                bio.fail(fault_of(op, result));
             }
             self.retry(now, bio);
         }

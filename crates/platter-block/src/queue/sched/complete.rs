@@ -38,7 +38,7 @@ impl SchedQueue {
         self.counters.latency_of(op).record(now.since(request.started).0);
         if self.elevator.is_some() {
             self.tell_completed(now, index);
-            self.fails = result < 0 && is_lasting(result);
+            self.fails = result < 0 && is_lasting(op, result);
             self.pool.put(dir);
         }
         if bios == 1
@@ -95,7 +95,7 @@ impl SchedQueue {
                 self.error = true;
                 if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
                     if let Some(mut tried) = self.pause(now, bio, result) {
-                        tried.fail(fault_after_retries(result));
+                        tried.fail(fault_after_retries(tried.op(), result));
                         self.finish(now, tried);
                     }
                     return;
@@ -106,7 +106,7 @@ impl SchedQueue {
                         Some(unsupported) => bio = unsupported,
                     }
                 }
-                bio.fail(fault_of(result));
+                bio.fail(fault_of(bio.op(), result));
                 self.finish(now, bio);
             }
             Ok(bytes) if bytes > bio.len() => {
@@ -158,7 +158,7 @@ impl SchedQueue {
                 self.finish(now, bio);
             } else {
                 if result < 0 && bio.flags().contains(Flags::LAST) {
-                    bio.fail(fault_of(result));
+                    bio.fail(fault_of(op, result));
                 }
                 match self.hold_aborted(bio, result) {
                     None => {}

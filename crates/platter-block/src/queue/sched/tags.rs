@@ -215,7 +215,7 @@ impl SchedQueue {
                 tag.redo = true;
             }
         } else {
-            let fault = fault_of(result);
+            let fault = fault_of(bio.op(), result);
             if bio.op() == Op::Flush && result != Completion::ABORTED {
                 self.order.failed = Some(fault);
             }

@@ -3,6 +3,7 @@
 
 use super::Uring;
 use super::ring::Ring;
+use crate::drivers::unavailable::errno_of_call;
 use crate::wake::wait_readable;
 use platter_block::driver::Completion;
 use platter_block::time::{Span, Time};
@@ -25,7 +26,7 @@ impl Uring {
     /// are waited for.
     #[cold]
     pub(super) fn die(&mut self, now: Time, error: &io::Error) {
-        let errno = error.raw_os_error().unwrap_or(libc::EIO);
+        let errno = errno_of_call(error.raw_os_error().unwrap_or(libc::EIO));
         let left = self.ring.as_mut().map_or(0, Ring::unsubmitted) as u32;
         let pushed = self.pushed;
         self.fail_taken(errno, |place| pushed.wrapping_sub(place) < left);

@@ -7,6 +7,7 @@ use crate::wake::{Ended, Sleeper};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
 use platter_block::driver::{Completion, Driver};
+use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::time::Span;
 use std::sync::Arc;
@@ -129,6 +130,27 @@ fn a_ring_that_cannot_be_entered_any_more_is_dead() {
         assert!(bench.lane.wait_handles(&mut handles) && handles.len() == 1);
         bench.submit(write(7, 1));
         assert_eq!(errno(&bench.finish()[0]), libc::EBADF);
+    }
+}
+
+/// A filter of system calls that comes into force later is no sign of a read-only device.
+#[test]
+fn a_ring_that_may_not_be_entered_any_more_is_not_permitted_rather_than_read_only() {
+    if !is_here() {
+        return;
+    }
+    for lane_use in WAYS {
+        let (rig, kernel) = (Rig::new(), Kernel::default());
+        let mut bench = ring(&rig, &kernel, lane_use);
+        answer(&kernel, &[libc::EPERM; 1000]);
+        bench.submit(write(0, 1));
+        bench.submit(transfer(Op::Read, 4096, 4096, 0));
+        let done = bench.finish();
+        assert_eq!(done.len(), 2);
+        for bio in done {
+            assert_eq!(bio.status().unwrap_err().kind, Kind::Refused, "{bio:?}");
+        }
+        assert!(bench.driver().is_dead());
     }
 }
 

@@ -263,7 +263,11 @@ impl Session<'_> {
             let whole = device.error(fault, op, request.offset, u64::from(request.length), String::new());
             (self.log)(&Event::Failed(self.client, &whole.to_string()));
         }
-        let number = error_from_errno(fault.errno());
+        let number = match fault.kind {
+            // `EPERM` would say that the export is read-only.
+            Kind::Refused => error::EIO,
+            _ => error_from_errno(fault.errno()),
+        };
         // The names of devices and files are not for clients.
         self.refuse(slot, request, number, Body::Bytes(fault.kind.to_string().into_bytes()));
     }

@@ -3,7 +3,7 @@
 
 use super::{Channel, INPUT, Link, Payload};
 use crate::nbd::reply::{Reply, parse};
-use crate::nbd::wire::{Chunk, error, transmission_flag};
+use crate::nbd::wire::{Chunk, error};
 use platter_block::bio::Op;
 use platter_block::time::Time;
 use std::io;
@@ -242,11 +242,11 @@ impl Channel {
                 slot.len, slot.pos
             ));
         }
-        let read_only = self.shared.export.has(transmission_flag::READ_ONLY);
         let result = match slot.error {
             0 if slot.op.has_data() => slot.len as i64,
             0 => 0,
-            error::EPERM if slot.op.changes() || read_only => -i64::from(libc::EROFS),
+            // By this a server says that the export is read-only. A read is not refused for that.
+            error::EPERM if slot.op.changes() => -i64::from(libc::EROFS),
             known @ (error::EPERM
             | error::EIO
             | error::ENOMEM
