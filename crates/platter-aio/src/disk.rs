@@ -5,7 +5,7 @@ use crate::event::{Event, SIGEV_EVENTFD};
 use crate::posix::{aio_cancel, aio_error, aio_fsync, aio_read, aio_return, aio_suspend, aio_write};
 use platter_block::backend::{Fact, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::Disk;
+use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
@@ -55,9 +55,9 @@ impl Disk for AioDisk {
         self.geometry
     }
 
-    fn open_channel(&self, _: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, _: LaneUse) -> Result<DiskChannel, Error> {
         let channel = AioChannel::new(Arc::clone(&self.file), self.depth);
-        channel.map(|channel| Box::new(channel) as Box<dyn Driver>).map_err(|error| Error {
+        channel.map(DiskChannel::new).map_err(|error| Error {
             fault: Fault::new(Kind::Gone, Stage::Driver),
             op: Op::Read,
             device: self.name(),

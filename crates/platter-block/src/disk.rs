@@ -10,6 +10,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+#[allow(unsafe_code)]
+mod channel;
+
+pub use channel::DiskChannel;
+
 /// A disk: a file, a block device, memory, a simulated disk, a disk behind a network.
 ///
 /// It opens channels, and queues do the rest: merging, splitting, order, timeouts. A disk has only to say what it is.
@@ -24,7 +29,7 @@ pub trait Disk: Send + Sync {
     ///
     /// # Errors
     /// No further channel can be opened. Callers wait for a lane of another thread then.
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error>;
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error>;
 
     /// Most requests that the disk takes at once, over all channels. `None`: as many as the queue's depth.
     fn depth(&self) -> Option<u32> {
@@ -146,7 +151,7 @@ pub struct FnDisk {
 }
 
 impl FnDisk {
-    /// A disk whose channels `open_channel` opens.
+    /// A disk whose channels are those of the drivers that `open_channel` makes.
     pub fn new<F>(name: &str, geometry: Geometry, open_channel: F) -> FnDisk
     where
         F: Fn(LaneUse) -> Result<Box<dyn Driver>, Error> + Send + Sync + 'static,
@@ -187,8 +192,8 @@ impl Disk for FnDisk {
         self.geometry
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        (self.open_channel)(lane_use)
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
+        (self.open_channel)(lane_use).map(DiskChannel::from)
     }
 
     fn clock(&self) -> Option<Arc<VirtualClock>> {

@@ -166,8 +166,8 @@ impl Completion {
 /// driver may have started part of the batch before), and [`reap`](Driver::reap) to collect completions. A driver may
 /// touch a request's memory from `queue` until it has reported the completion, and never after. It reports each tag
 /// exactly once, never from inside `queue`, and in any order. Dropping a driver waits until the device uses no memory
-/// of any request. A driver that passes requests on to another one reports a tag only after that one has: once it is reported,
-/// the request's memory may be freed.
+/// of any request. A driver that passes requests on to another one reports a tag only after that one has: the memory may be freed
+/// then. One that uses memory after `queue` has returned leaves its disk only in a [`DiskChannel`](crate::disk::DiskChannel).
 pub trait Driver: Send {
     /// Takes a request. `false`: no room now; offer it again after the next completion.
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool;

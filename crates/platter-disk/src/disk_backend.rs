@@ -39,6 +39,8 @@ mod lane;
 mod lanes;
 mod listen;
 pub(crate) mod mailbox;
+#[allow(unsafe_code)]
+mod opening;
 mod ordered;
 pub(crate) mod parker;
 pub(crate) mod poller;
@@ -285,7 +287,7 @@ impl Shared {
 
     /// Opens a channel and registers the memory regions with it.
     fn open_driver(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        let mut driver = self.disk.open_channel(lane_use)?;
+        let mut driver = opening::driver(&*self.disk, lane_use)?;
         for region in lock(&self.regions).iter() {
             driver.register(region);
         }

@@ -7,8 +7,8 @@ use crate::sys::{Kind, OpenOptions, SysError};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::{BlockingFlush, Disk};
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{BlockingFlush, Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::elevator::Elevator;
 use platter_block::fault::{self, Error, Fault, Stage};
 use std::ffi::c_int;
@@ -86,7 +86,7 @@ impl Disk for FileDisk {
         *self.geometry()
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
         let gone = Fault::new(fault::Kind::Gone, Stage::Driver);
         self.channel(lane_use).map_err(|error| self.error(gone, error.to_string()))
     }

@@ -44,13 +44,12 @@ use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, Identity as DiskIdentity, LaneUse};
 use platter_block::bio::Op;
 use platter_block::command::{CommandSet, CommandSets};
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::VirtualClock;
 use port::{Counts, Port};
 use std::borrow::ToOwned;
-use std::boxed::Box;
 use std::format;
 use std::string::{String, ToString};
 use std::sync::Arc;
@@ -161,10 +160,10 @@ impl Disk for ScsiDisk {
         self.geometry
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
         let lane = self.port.hub.device.open_lane(lane_use)?;
         let block = u64::from(self.geometry.limits.logical_block);
-        Ok(Box::new(Channel::new(&self.port, lane, block)))
+        Ok(DiskChannel::new(Channel::new(&self.port, lane, block)))
     }
 
     fn depth(&self) -> Option<u32> {

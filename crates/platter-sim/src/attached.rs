@@ -3,8 +3,8 @@
 use crate::SimDisk;
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, LaneUse};
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::fault::Error;
 use platter_block::time::VirtualClock;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ impl Disk for Attached {
         self.geometry
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        Ok(Box::new(self.disk.channel()))
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
+        Ok(self.disk.channel())
     }
 
     fn depth(&self) -> Option<u32> {

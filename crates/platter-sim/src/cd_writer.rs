@@ -8,7 +8,7 @@
 //! The model has no published figures to be compared with: it is an illustration.
 
 use platter_block::command::{CommandSet, CommandSets, Outcome, Sense};
-use platter_block::disk::Disk;
+use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::Error;
 use platter_block::limits::Limits;
@@ -169,8 +169,8 @@ impl Disk for CdWriter {
         Geometry::new(BLOCKS * BLOCK, limits).with_features(Features::default().with_commands(commands))
     }
 
-    fn open_channel(&self, _lane_use: platter_block::backend::LaneUse) -> Result<Box<dyn Driver>, Error> {
-        Ok(Box::new(Channel { writer: self.clone(), done: Arc::default() }))
+    fn open_channel(&self, _lane_use: platter_block::backend::LaneUse) -> Result<DiskChannel, Error> {
+        Ok(DiskChannel::new(Channel { writer: self.clone(), done: Arc::default() }))
     }
 
     fn clock(&self) -> Option<Arc<VirtualClock>> {

@@ -19,7 +19,7 @@ type Late = (u32, Vec<Segment>);
 /// A request's memory is accessed while the request is queued: the data of a write is copied then, and a
 /// read gets the contents of that moment. That is allowed, because no write that the read must see can
 /// complete later. A read behind an ordered tag that has not ended gets its data when its completion is collected.
-pub struct SimChannel {
+pub(crate) struct SimChannel {
     disk: SimDisk,
     port: u32,
     scratch: Vec<u8>,

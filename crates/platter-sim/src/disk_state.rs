@@ -12,6 +12,7 @@ use control::Observer;
 use extent::Extent;
 use ordered::LateData;
 use platter_block::bio::Op;
+use platter_block::disk::DiskChannel;
 use platter_block::driver::{Completion, Geometry};
 use platter_block::time::Time;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -228,9 +229,9 @@ impl SimDisk {
     }
 
     /// Opens another channel to the disk.
-    pub fn channel(&self) -> SimChannel {
+    pub fn channel(&self) -> DiskChannel {
         let port = self.lock().add_port();
-        SimChannel::new(self.clone(), port)
+        DiskChannel::new(SimChannel::new(self.clone(), port))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, DiskState> {

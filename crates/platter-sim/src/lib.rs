@@ -4,7 +4,6 @@
 //! determines all random numbers, and times are integers, so the same seed gives the same run on every machine.
 //!
 //! ```
-//! use platter_block::driver::Driver;
 //! use platter_block::time::{Span, Time};
 //! use platter_sim::ideal::Ideal;
 //! use platter_sim::{SimDisk, World};
@@ -12,9 +11,8 @@
 //! let world = World::new(7);
 //! let model = Ideal { size: 1 << 30, latency: Span::from_micros(100), depth: 32, write_cache: false };
 //! let disk = SimDisk::new(&world, model.into(), None);
-//! let mut channel = disk.channel();
-//! // No command was submitted, so there is no event.
-//! assert_eq!(channel.next_event(), None);
+//! assert_eq!(disk.geometry().size, 1 << 30);
+//! // No command was submitted, so no time has passed.
 //! assert_eq!(world.clock().now(), Time(0));
 //! ```
 
@@ -45,6 +43,5 @@ mod world;
 pub mod wrong;
 
 pub use attached::Attached;
-pub use channel::SimChannel;
 pub use disk_state::{Inside, Options, SimDisk};
 pub use world::{Stalled, World};

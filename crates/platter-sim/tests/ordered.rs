@@ -2,6 +2,7 @@
 
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
+use platter_block::driver::Driver;
 use platter_block::fault::Kind;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Ordered, SchedQueue, Settings};
@@ -10,7 +11,7 @@ use platter_sim::catalogue::{self, Choices};
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
 use platter_sim::medium::Medium;
 use platter_sim::power::{Supply, Survivors};
-use platter_sim::{Options, SimChannel, SimDisk, World};
+use platter_sim::{Options, SimDisk, World};
 use std::sync::Arc;
 
 /// Sectors: far apart, so that a disk which may choose serves them in another order than that of their submission.
@@ -21,7 +22,7 @@ const NEAR: u64 = 64;
 struct Rig {
     world: Arc<World>,
     disk: SimDisk,
-    lane: QueueLane<SimChannel>,
+    lane: QueueLane<Box<dyn Driver>>,
     done: Vec<Bio>,
 }
 
@@ -39,7 +40,8 @@ impl Rig {
         let settings = Settings { plug: None, ordered, ..Settings::default() };
         let elevator = platter_elevators::by_name("noop").map(|row| (row.make)());
         let queue = SchedQueue::new(disk.geometry(), settings, elevator, Arc::new(Counters::default()));
-        let lane = QueueLane::new(queue, disk.channel());
+        // SAFETY: the lane keeps the memory of a request until its driver has reported it.
+        let lane = QueueLane::new(queue, unsafe { disk.channel().into_driver() });
         Rig { world, disk, lane, done: Vec::new() }
     }
 

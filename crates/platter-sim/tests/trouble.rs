@@ -13,7 +13,7 @@ use platter_sim::fault::{
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::power::{CutReport, Lost, Supply, Survivors};
-use platter_sim::{Options, SimChannel, SimDisk, World};
+use platter_sim::{Options, SimDisk, World};
 use std::sync::Arc;
 
 const ALWAYS: u32 = 1_000_000;
@@ -21,7 +21,7 @@ const ALWAYS: u32 = 1_000_000;
 struct Rig {
     world: Arc<World>,
     disk: SimDisk,
-    lane: QueueLane<SimChannel>,
+    lane: QueueLane<Box<dyn Driver>>,
     done: Vec<Bio>,
 }
 
@@ -39,11 +39,12 @@ impl Rig {
         Rig::with(1, false, Some(plan), None)
     }
 
-    fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<SimChannel> {
+    fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<Box<dyn Driver>> {
         let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
         let queue =
             SchedQueue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));
-        QueueLane::new(queue, disk.channel())
+        // SAFETY: the lane keeps the memory of a request until its driver has reported it.
+        QueueLane::new(queue, unsafe { disk.channel().into_driver() })
     }
 
     fn now(&self) -> Time {
@@ -219,7 +220,8 @@ fn commands_are_given_up_or_not() {
 #[test]
 fn what_a_channel_has_inside_can_be_asked() {
     let mut rig = Rig::with(1, false, None, None);
-    let other = rig.disk.channel();
+    // SAFETY: it gets no request.
+    let other = unsafe { rig.disk.channel().into_driver() };
     for sector in 0..3 {
         let mut bio = write(sector * 8, 1);
         bio.add_flags(Flags::NOMERGE);

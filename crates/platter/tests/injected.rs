@@ -2,7 +2,7 @@
 //! reaches the program, and no byte counts as transferred that no result covers.
 
 use platter::block::backend::LaneUse;
-use platter::block::disk::Disk;
+use platter::block::disk::{Disk, DiskChannel};
 use platter::block::driver::{Completion, Driver, Geometry, Outstanding, Started};
 use platter::block::fault::{Fault, Kind};
 use platter::block::queue::Settings;
@@ -135,9 +135,11 @@ impl Disk for BentDisk {
         self.inner.geometry()
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        let (inner, shared) = (self.inner.open_channel(lane_use)?, self.shared.clone());
-        Ok(Box::new(Bent { inner, shared, taken: BTreeMap::new(), reaped: Vec::new() }))
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
+        let (channel, shared) = (self.inner.open_channel(lane_use)?, self.shared.clone());
+        // SAFETY: it reports a request only after the channel has.
+        let inner = unsafe { channel.into_driver() };
+        Ok(DiskChannel::new(Bent { inner, shared, taken: BTreeMap::new(), reaped: Vec::new() }))
     }
 
     fn depth(&self) -> Option<u32> {

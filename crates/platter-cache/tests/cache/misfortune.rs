@@ -48,7 +48,9 @@ impl Rig {
         settings.queue.timeout = Some(Span::from_millis(10));
         // The disk does not cancel a command that is stuck.
         let channels = disk.clone();
-        let backend = rig::backend_by(&disk, settings, move || Box::new(Deaf(channels.channel())));
+        // SAFETY: it reports a request only after the channel has.
+        let channel = move || unsafe { channels.channel().into_driver() };
+        let backend = rig::backend_by(&disk, settings, move || Box::new(Deaf(channel())));
         let device = rig::cached(backend, cache);
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }

@@ -21,6 +21,8 @@ const UNSAFE: &[(&str, &str)] = &[
         "segments over memory of the program, system calls on its descriptors",
     ),
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
+    ("crates/platter-block/src/disk/channel.rs", "a promise about the memory of requests"),
+    ("crates/platter-disk/src/disk_backend/opening.rs", "a promise about the memory of requests"),
     ("crates/platter-disk/src/drivers/descriptors.rs", "a promise about the memory of calls"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
     ("crates/platter-disk/src/drivers/uring/descriptors.rs", "entries of a ring that name memory"),

@@ -2,8 +2,8 @@
 
 use crate::sys::{Kind, OpenedDisk, Probe, SysError, WriteCache};
 use platter_block::backend::{Fact, LaneUse};
-use platter_block::disk::BlockingFlush;
-use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::disk::{BlockingFlush, DiskChannel};
+use platter_block::driver::{Features, Geometry};
 use platter_block::limits::Limits;
 use std::sync::Arc;
 
@@ -80,8 +80,9 @@ impl FileDisk {
     ///
     /// # Errors
     /// The system has run out of a resource.
-    pub fn channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, SysError> {
-        choose::open(&self.chosen, &self.target, &self.options, lane_use, &self.pool)
+    pub fn channel(&self, lane_use: LaneUse) -> Result<DiskChannel, SysError> {
+        let driver = choose::open(&self.chosen, &self.target, &self.options, lane_use, &self.pool)?;
+        Ok(DiskChannel::from(driver))
     }
 
     /// A function that flushes on the calling thread, as a driver's thread would.

@@ -3,7 +3,7 @@
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::Disk;
+use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Outstanding, Started};
 use platter_block::fault::Error;
 use platter_block::limits::Limits;
@@ -59,8 +59,8 @@ impl Disk for MemoryDisk {
         self.memory.geometry()
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        Ok(Box::new(self.memory.channel(self.depth)))
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
+        Ok(DiskChannel::new(self.memory.channel(self.depth)))
     }
 
     fn facts(&self) -> Vec<Fact> {
@@ -76,8 +76,8 @@ impl Disk for MemoryDisk {
     }
 }
 
-/// A channel of a [`Memory`] disk. Data is copied when a request is queued; the completion comes at a later
-/// reap.
+/// A channel of a [`Memory`] disk. Data is copied when a request is queued, and its memory is not used any more; the completion
+/// comes at a later reap.
 pub struct MemoryChannel {
     store: Arc<Store>,
     /// Completions since the last reap; never more than `depth`.

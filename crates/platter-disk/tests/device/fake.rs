@@ -2,7 +2,7 @@
 
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Flags, Op};
-use platter_block::disk::Disk;
+use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
@@ -201,10 +201,10 @@ impl Disk for FakeDisk {
         Geometry::new(size, limits).with_features(features)
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
         match self.fake.state().is_full {
             true => Err(no_channel()),
-            false => Ok(Box::new(FakeChannel::new(&self.fake, &self.options))),
+            false => Ok(DiskChannel::new(FakeChannel::new(&self.fake, &self.options))),
         }
     }
 

@@ -5,6 +5,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::buf::{IoBuf, IoBufMut};
 use platter_block::counters::Counters;
+use platter_block::disk::DiskChannel;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::fault::Fault;
 use platter_block::lane::{Lane, QueueLane};
@@ -37,9 +38,9 @@ impl Disk {
         }
     }
 
-    pub(crate) fn channel(&self, depth: u32, lane_use: LaneUse) -> Box<dyn Driver> {
+    pub(crate) fn channel(&self, depth: u32, lane_use: LaneUse) -> DiskChannel {
         match self {
-            Disk::Ram(memory) => Box::new(memory.channel(depth)),
+            Disk::Ram(memory) => DiskChannel::new(memory.channel(depth)),
             Disk::File(file, _) | Disk::Node(file) => file.channel(lane_use).unwrap(),
         }
     }
@@ -188,9 +189,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    pub(crate) fn new(geometry: Geometry, depth: u32, driver: Box<dyn Driver>) -> Bench {
+    pub(crate) fn new(geometry: Geometry, depth: u32, channel: DiskChannel) -> Bench {
         let settings = Settings { depth, ..Settings::default() };
         let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
+        // SAFETY: a lane keeps the memory of a request until its driver has reported it.
+        let driver = unsafe { channel.into_driver() };
         Bench { lane: QueueLane::new(queue, driver), now: Time(0), done: Vec::new() }
     }
 

@@ -17,8 +17,8 @@ use identify::Found;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
 use platter_block::command::{CommandSet, CommandSets};
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use ring::Ring;
 use std::any::Any;
@@ -223,12 +223,12 @@ impl Disk for NvmeDisk {
         self.geometry
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
         let carrier = self.carrier(lane_use).map_err(|error| {
             let (fault, device) = (Fault::new(Kind::Io, Stage::Disk), Arc::clone(&self.name));
             Error { fault, op: Op::Read, device, offset: 0, len: 0, detail: error.to_string() }
         })?;
-        Ok(Box::new(Channel::new(Arc::clone(&self.shared), carrier)))
+        Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), carrier)))
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -11,8 +11,8 @@ use crate::unflushed::Unflushed;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
 use platter_block::command::Transfer;
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_scsi::host::found::{Found, Inquirer, Refused, Transport};
 use platter_scsi::host::verdict::Verdict;
@@ -135,7 +135,7 @@ impl Disk for SgDisk {
         self.geometry
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
         let error = |detail: String| {
             let fault = Fault::new(Kind::Gone, Stage::Disk);
             Error { fault, op: Op::Read, device: Arc::clone(&self.name), offset: 0, len: 0, detail }
@@ -144,7 +144,7 @@ impl Disk for SgDisk {
         // Each channel has a descriptor of its own: the answers of /dev/sg* belong to one.
         let file = shared.node.open(shared.options.write).map_err(|why| error(why.to_string()))?;
         let channel = Channel::new(Arc::clone(shared), file).map_err(|why| error(why.to_string()))?;
-        Ok(Box::new(channel))
+        Ok(DiskChannel::new(channel))
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -51,7 +51,8 @@ pub(crate) fn simulated_with(
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     let channels = disk.clone();
     let disk = FnDisk::new("sim", disk.geometry(), move |_| {
-        Ok(Box::new(Deaf(channels.channel())) as Box<dyn Driver>)
+        // SAFETY: it reports a request only after the channel has.
+        Ok(Box::new(Deaf(unsafe { channels.channel().into_driver() })) as Box<dyn Driver>)
     })
     .with_clock(Arc::clone(world.clock()));
     Device::from_disk(disk, settings, None).unwrap()

@@ -4,7 +4,7 @@ use crate::flushes::{flush_kind, layer, look_around, stays_failed};
 use crate::{disk, rig, text};
 use platter_block::backend::{Backend, Identity, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::disk::Disk;
+use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::fault::{Error, Kind};
 use platter_block::queue::Settings;
@@ -30,9 +30,13 @@ impl Disk for Plain {
         geometry.with_features(geometry.features.with_fua(false))
     }
 
-    fn open_channel(&self, lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
-        let driver = self.0.open_channel(lane_use)?;
-        Ok(if self.1 { Box::new(Slow(driver)) } else { driver })
+    fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
+        let channel = self.0.open_channel(lane_use)?;
+        if !self.1 {
+            return Ok(channel);
+        }
+        // SAFETY: it reports a request only after the channel has.
+        Ok(DiskChannel::new(Slow(unsafe { channel.into_driver() })))
     }
 
     fn depth(&self) -> Option<u32> {

@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use platter_block::bio::Op;
-use platter_block::disk::BlockingFlush;
+use platter_block::disk::{BlockingFlush, DiskChannel};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::fault::{Fault, Status};
 use platter_block::segment::{Region, RegionId};
@@ -225,7 +225,9 @@ impl Outstanding for Kept {
 
 impl Scripted {
     /// `tells`: other threads may ask what it has outstanding, where they may ask the real driver.
-    pub(super) fn new(inner: Box<dyn Driver>, script: &Arc<Script>, tells: bool) -> Scripted {
+    pub(super) fn new(channel: DiskChannel, script: &Arc<Script>, tells: bool) -> Scripted {
+        // SAFETY: a request is reported only after the driver has reported it, and the driver is dropped with the script.
+        let inner = unsafe { channel.into_driver() };
         Scripted {
             inner,
             script: Arc::clone(script),

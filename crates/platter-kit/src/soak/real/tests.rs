@@ -3,6 +3,7 @@ use super::*;
 use crate::soak::feature::Feature;
 use platter_block::bio::{Bio, Flags};
 use platter_block::counters::Counters;
+use platter_block::disk::DiskChannel;
 use platter_block::driver::Driver;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{SchedQueue, Settings};
@@ -54,7 +55,7 @@ impl Rig {
         let has = has.iter().fold(Features::default(), |has, feature| has.and(*feature));
         let script = Arc::new(Script::new(seed, None, 512, all.without(has)));
         let geometry = memory.geometry();
-        let driver = Scripted::new(Box::new(memory.channel(32)), &script, true);
+        let driver = Scripted::new(DiskChannel::new(memory.channel(32)), &script, true);
         let queue = SchedQueue::new(geometry, Settings::default(), None, Arc::new(Counters::default()));
         Rig { script, lane: QueueLane::new(queue, driver), now: Time(0) }
     }

@@ -11,8 +11,8 @@ use super::shared::Shared;
 use super::url::Url;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_scsi::host::found::{Found, Inquirer, Transport};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -117,7 +117,7 @@ impl Disk for IscsiDisk {
         self.geometry
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
         if let Some(why) = self.shared.failure() {
             return Err(self.error(Kind::Gone, why.to_owned()));
         }
@@ -129,7 +129,7 @@ impl Disk for IscsiDisk {
         match self.connect(port) {
             Ok(session) => {
                 self.shared.watches.opened(port, session.duplicate(), &self.shared.unflushed);
-                Ok(Box::new(Channel::new(Arc::clone(&self.shared), port, session)))
+                Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), port, session)))
             }
             Err(error) => {
                 self.shared.put_port(port);

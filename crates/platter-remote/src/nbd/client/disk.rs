@@ -13,8 +13,8 @@ use crate::nbd::wire::transmission_flag;
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
-use platter_block::disk::Disk;
-use platter_block::driver::{Driver, Features, Geometry};
+use platter_block::disk::{Disk, DiskChannel};
+use platter_block::driver::{Features, Geometry};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::limits::Limits;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -184,7 +184,7 @@ impl Disk for NbdDisk {
         self.geometry
     }
 
-    fn open_channel(&self, _lane_use: LaneUse) -> Result<Box<dyn Driver>, Error> {
+    fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
         if let Some(why) = self.shared.failure() {
             return Err(self.error(Kind::Gone, why.to_owned()));
         }
@@ -194,7 +194,7 @@ impl Disk for NbdDisk {
             return Err(self.error(Kind::Unsupported, detail));
         }
         match self.connect() {
-            Ok(socket) => Ok(Box::new(Channel::new(Arc::clone(&self.shared), socket))),
+            Ok(socket) => Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), socket))),
             Err(error) => {
                 self.shared.channels.fetch_sub(1, Ordering::SeqCst);
                 Err(error)
