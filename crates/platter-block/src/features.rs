@@ -19,6 +19,8 @@ pub struct Features {
     /// [`Completion::ABORTED`](crate::driver::Completion::ABORTED), without effect. SCSI disks do this with QErr=01b in the
     /// control mode page; a disk that goes on after an error must not declare it.
     pub ordered_tags: bool,
+    /// Seeks take time, as on a rotating disk.
+    pub rotational: bool,
     /// Whether a request is valid depends on nothing but the disk's geometry, so submitters may prepare requests before
     /// they take the lock of the queue that they share.
     pub prebuild: bool,
@@ -32,6 +34,7 @@ crate::setters! {
         fua, with_fua: bool;
         read_only, with_read_only: bool;
         ordered_tags, with_ordered_tags: bool;
+        rotational, with_rotational: bool;
         prebuild, with_prebuild: bool;
         commands, with_commands: CommandSets;
     }
@@ -44,6 +47,7 @@ impl Features {
         fua: false,
         read_only: false,
         ordered_tags: false,
+        rotational: false,
         prebuild: false,
         commands: CommandSets::NONE,
     };

@@ -57,7 +57,8 @@ pub(crate) fn stack(members: &[Arc<dyn Backend>]) -> Option<Geometry> {
             .with_write_cache(a.features.write_cache || b.features.write_cache)
             // Without a volatile cache every write is durable.
             .with_fua(durable(a.features) && durable(b.features))
-            .with_read_only(a.features.read_only || b.features.read_only);
+            .with_read_only(a.features.read_only || b.features.read_only)
+            .with_rotational(a.features.rotational || b.features.rotational);
         Geometry::new(0, a.limits.stack(&b.limits)).with_features(features)
     })
 }

@@ -1,8 +1,8 @@
 //! The size of a disk while it may change: another process truncates a file, or a block device is resized or
 //! unplugged.
 //!
-//! The system does not notify programs, so the size is measured when there is a reason: after an I/O that failed as
-//! beyond the end or for a missing device, before a flush, and when a program asks. Lanes compare the size in their
+//! The system does not notify programs, so the size is measured when there is a reason: after an I/O that failed as it
+//! may beyond the end or for a missing device, before a flush, and when a program asks. Lanes compare the size in their
 //! queues with the one here when the gate tells them of a change.
 //!
 //! A disk that grew is used to its new end. A disk that shrank and grew again is not, unless the program asks: the
@@ -111,6 +111,14 @@ impl Extent {
     }
 }
 
+/// What a disk answers beyond its end differs: a block device of Linux has no space for a write, fails a read, and takes the
+/// rest for misaligned.
 fn is_reason(bio: &Bio) -> bool {
-    bio.status().is_err_and(|fault| matches!(fault.kind, Kind::Short | Kind::Gone))
+    let is_reason = |kind| {
+        matches!(
+            kind,
+            Kind::Short | Kind::Gone | Kind::Io | Kind::NoSpace | Kind::Misaligned | Kind::OutOfRange
+        )
+    };
+    bio.status().is_err_and(|fault| fault.stage != Stage::Handle && is_reason(fault.kind))
 }

@@ -283,6 +283,7 @@ impl Aio {
             self.seen.tally.give();
             return self.side.heard();
         }
+        let result = self.target.judged(result);
         if let Some(tag) = self.slots.put(slot) {
             let blocks = iocb.rw_flags & libc::RWF_NOWAIT != 0 && self.would_block(result);
             if !(blocks && self.move_beside(now, slot, tag, &iocb)) {

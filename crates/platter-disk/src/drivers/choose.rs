@@ -1,10 +1,16 @@
 //! Chooses the driver of a file: the requested one, or the first that works here.
 
 use crate::sys::SysError;
+use platter_block::allocation::Extent;
 use platter_block::backend::LaneUse;
+use platter_block::bio::Bio;
+use platter_block::counters::Counters;
 use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
+use platter_block::lane::{Lane, QueueLane};
+use platter_block::queue::{SchedQueue, Settings};
 use platter_block::text::excerpt;
+use platter_block::time::Span;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
@@ -17,10 +23,14 @@ use super::file_target::Target;
 use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::unavailable::{Unavailable, remembered};
 use super::uring::{Abilities, Uring, UringOptions};
+use crate::pool::{PAGE, Pool};
 use crate::wake::WakeFd;
 
 /// Largest depth of a channel: half of the entries that a ring may have.
 pub(super) const MAX_DEPTH: u32 = 16384;
+
+/// How often a trial looks for its completion if nothing wakes it.
+const LOOK: Span = Span::from_millis(10);
 
 /// Environment variable that names drivers not to use, separated by commas: for tests, and for machines where a
 /// driver is present but does not work.
@@ -116,9 +126,10 @@ pub(super) fn choose(
                 .into())
         }
         FileDriver::Uring => uring_abilities().map_err(|no| no.why).and_then(|_| {
-            let (target, pool) = (Arc::clone(target), Arc::clone(pool));
-            let trial = Uring::new(target, options.depth, uring_options(options, LaneUse::Synchronous), pool);
-            trial.map(drop).map_err(|e| explain_uring(&e))
+            let (disk, pool) = (Arc::clone(target), Arc::clone(pool));
+            let trial = Uring::new(disk, options.depth, uring_options(options, LaneUse::Synchronous), pool);
+            let trial = trial.map_err(|e| explain_uring(&e))?;
+            if options.iopoll { try_polling(trial, target) } else { Ok(()) }
         }),
         FileDriver::Aio => {
             let trial = Aio::new(Arc::clone(target), options.depth, Arc::clone(pool));
@@ -136,6 +147,54 @@ pub(super) fn choose(
             false => super::aio::probe().map_err(|e| explain_aio(&e)),
         });
     Ok(Chosen { kind, why_fell_back, shared, why_shared_threads })
+}
+
+/// Whether a polling ring works. It can be opened over any device, but where the device has no queues for polling all reads
+/// and writes fail. What the kernel does not tell, a read of one page finds out; nothing can be read of a hole.
+fn try_polling(ring: Uring, target: &Target) -> Result<(), String> {
+    let fail = |why: &str| {
+        let needs = "iopoll=on needs direct I/O on a device with queues for polling (NVMe: nvme.poll_queues)";
+        Err(format!("{needs}, and {why}"))
+    };
+    if target.is_cached() {
+        return fail("the page cache is used here");
+    }
+    if let Some(kernel) = target.disk.probe.kernel.as_ref().filter(|kernel| kernel.io_poll == Some(false)) {
+        return fail(&format!("{} has none", kernel.disk.as_deref().unwrap_or("the device")));
+    }
+    let geometry = super::file::geometry(&target.disk);
+    let block = geometry.limits.logical_block.max(geometry.limits.length_align);
+    let len = PAGE.max(block as usize);
+    let buffer = Pool::new(1, len, len).ok().and_then(|pool| pool.take());
+    // Without memory, or on a disk without a whole page, nothing can be found out.
+    let Some(buffer) = buffer.filter(|_| geometry.size >= len as u64) else { return Ok(()) };
+    let first = if target.is_block { None } else { target.disk.allocation(0, geometry.size).ok() };
+    let hole = first.filter(Extent::is_hole);
+    let pos = hole.map_or(0, |hole| hole.end() / len as u64 * len as u64);
+    if pos + len as u64 > geometry.size {
+        return Ok(());
+    }
+    let Ok(bio) = Bio::read(pos, buffer) else { return Ok(()) };
+    let settings = Settings { depth: 1, ..Settings::default() };
+    let queue = SchedQueue::new(geometry, settings, None, Arc::new(Counters::default()));
+    let mut lane = QueueLane::new(queue, ring);
+    lane.submit(crate::clock::now(), bio);
+    let mut done = Vec::new();
+    while done.is_empty() {
+        let now = crate::clock::now();
+        lane.run(now);
+        lane.take_done(&mut done);
+        if done.is_empty() {
+            lane.wait(now, Some(LOOK));
+        }
+    }
+    match done[0].status() {
+        Err(fault) if [libc::EINVAL, libc::EOPNOTSUPP].contains(&fault.errno()) => {
+            fail(&format!("reads fail here (errno {})", fault.errno()))
+        }
+        // Another error is one of the disk.
+        _ => Ok(()),
+    }
 }
 
 /// The driver of shared lanes, and if it is `threads` besides another driver, the reason.

@@ -169,7 +169,7 @@ impl FileDisk {
 ///
 /// Write-zeroes and FUA work on everything (the kernel emulates them if the device does not support them). A file
 /// always needs a flush: its data may be in the device's cache, and its block mapping in the file system's.
-fn geometry(disk: &OpenedDisk) -> Geometry {
+pub(super) fn geometry(disk: &OpenedDisk) -> Geometry {
     let probe = &disk.probe;
     let flags = rustix::fs::fcntl_getfl(&disk.fd);
     let read_only = flags.is_ok_and(|f| f & rustix::fs::OFlags::RWMODE == rustix::fs::OFlags::RDONLY);
@@ -179,6 +179,7 @@ fn geometry(disk: &OpenedDisk) -> Geometry {
         .with_write_cache(write_cache)
         .with_fua(true)
         .with_read_only(read_only)
+        .with_rotational(probe.kernel.as_ref().and_then(|kernel| kernel.rotational) == Some(true))
         .with_prebuild(true);
     Geometry::new(probe.size_bytes, limits(disk.direct, probe)).with_features(features)
 }

@@ -226,7 +226,7 @@ impl Uring {
                     request.is_taken = false;
                     self.taken -= 1;
                     short |= result == 0;
-                    done.push(Completion { tag: tag as u32, result: i64::from(result) });
+                    done.push(Completion { tag: tag as u32, result: self.target.judged(result.into()) });
                 }
             }
         });

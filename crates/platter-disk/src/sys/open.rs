@@ -177,7 +177,7 @@ impl OpenOptions {
         let mut probe = Probe::of(&fd, path)?;
         self.check_size(path, &probe)?;
         if let (Kind::Block, Some(kernel)) = (probe.kind, &probe.kernel) {
-            kernel.refuse_zones(path)?;
+            kernel.refuse_zones(path, self.write)?;
         }
         if self.write && probe.read_only == Some(true) {
             return Err(explain::open(path, node, Errno::ROFS, self.write));

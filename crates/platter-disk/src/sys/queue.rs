@@ -90,6 +90,8 @@ pub struct KernelQueue {
     pub fua: Option<bool>,
     /// Whether the kernel treats the device as rotational; virtual disks often report this wrongly.
     pub rotational: Option<bool>,
+    /// Whether the kernel can poll the device for completions.
+    pub io_poll: Option<bool>,
     /// Readahead of buffered reads, in KiB.
     pub read_ahead_kb: Option<u64>,
     /// Merging: 0 tries all merges, 1 only simple ones, 2 none.
@@ -116,6 +118,7 @@ impl KernelQueue {
             write_cache: text("write_cache").and_then(|t| write_cache(&t)),
             fua: flag("fua"),
             rotational: flag("rotational"),
+            io_poll: flag("io_poll"),
             read_ahead_kb: number("read_ahead_kb"),
             nomerges: number("nomerges"),
             max_sectors_kb: number("max_sectors_kb"),
@@ -136,15 +139,14 @@ impl KernelQueue {
         Ok(known.map(|(_, queue)| queue))
     }
 
-    /// Refuses a device whose zones must be written in order from their beginning: writes anywhere else fail, and
+    /// Refuses to write to a device whose zones must be written in order from their beginning: writes anywhere else fail, and
     /// this library does not place writes accordingly. A host-aware device accepts any write.
-    pub(super) fn refuse_zones(&self, path: &Path) -> Result<(), SysError> {
-        if self.zoned.as_deref() != Some("host-managed") {
+    pub(super) fn refuse_zones(&self, path: &Path, write: bool) -> Result<(), SysError> {
+        if !write || self.zoned.as_deref() != Some("host-managed") {
             return Ok(());
         }
         let message = "it is a host-managed zoned device, whose zones can only be written in order";
-        let help =
-            "put a layer that accepts any write on it (dm-zoned, a zoned file system), or use another device";
+        let help = "open it for reading only, or put a layer that accepts any write on it (dm-zoned, a zoned file system)";
         Err(SysError::new("open", path, message, help))
     }
 
@@ -190,7 +192,8 @@ mod tests {
                 &[("8:1", "devices/sda/sda1")],
             );
             let (_, queue) = KernelQueue::of(&Sysfs::at(root.path()), PART).unwrap();
-            let result = queue.refuse_zones(Path::new("/dev/sda1"));
+            assert!(queue.refuse_zones(Path::new("/dev/sda1"), false).is_ok(), "{zoned}: reading is allowed");
+            let result = queue.refuse_zones(Path::new("/dev/sda1"), true);
             assert_eq!(result.is_err(), refused, "{zoned}");
             if let Err(error) = result {
                 let text = error.to_string();

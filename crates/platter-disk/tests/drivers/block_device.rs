@@ -8,12 +8,14 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_disk::device::Device;
-use platter_disk::drivers::FileDisk;
 use platter_disk::drivers::table::{Medium, TABLE};
+use platter_disk::drivers::{Choice, FileDisk, FileDriver};
 use platter_disk::open::DiskOptions;
 use platter_disk::sys::{Direct, OpenOptions};
 use std::process::Command;
 use std::sync::{Arc, Weak};
+
+const USES: [LaneUse; 3] = [LaneUse::Exclusive, LaneUse::Shared, LaneUse::Synchronous];
 
 #[test]
 fn a_block_device_is_written_read_flushed_discarded_and_zeroed() {
@@ -164,6 +166,130 @@ fn a_block_device_that_is_resized_is_used_to_its_new_end() {
             DeviceEvent::Resized { from: 2 * SIZE, to: SIZE },
         );
         assert_eq!(*notes.0.lock().unwrap(), [grown, cut], "{}", row.name);
+    }
+}
+
+/// A write beyond the end of a block device that has shrunk fails for want of space, not as short. The size is measured
+/// nevertheless, so that what asks for it later gets the present one.
+#[test]
+fn a_write_that_fails_on_a_device_that_shrank_makes_its_size_known() {
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        let file = file(SIZE);
+        let Some(node) = Loop::over(file.path(), Shape::PLAIN) else { return };
+        let mut options = DiskOptions::read_write();
+        options.file.driver = row.name.parse().unwrap();
+        let device = Device::open(&node.path, options).unwrap();
+        file.as_file().set_len(SIZE / 2).unwrap();
+        node.resize();
+        assert!(device.write_at(&[7; 4096], SIZE - 4096).is_err(), "{}", row.name);
+        assert_eq!(device.size(), SIZE / 2, "{}", row.name);
+        let error = device.write_at(&[7; 4096], SIZE - 4096).unwrap_err();
+        assert_eq!(error.fault.kind, Kind::Gone, "{}: {error}", row.name);
+        device.write_at(&[7; 4096], SIZE / 2 - 4096).unwrap();
+    }
+}
+
+/// The kernel has no space on a device of size 0, and takes what is not a write for misaligned; a flush succeeds.
+#[test]
+fn a_block_device_that_vanishes_is_gone_for_every_operation() {
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        for (direct, lane_use) in [Direct::Require, Direct::Off]
+            .into_iter()
+            .flat_map(|direct| USES.map(|lane_use| (direct, lane_use)))
+        {
+            let file = file(SIZE);
+            let Some(node) = Loop::over(file.path(), Shape::PLAIN) else { return };
+            let disk = open(&node.path, file_options(row, 4), direct);
+            let mut bench = Bench::new(*disk.geometry(), 4, disk.channel(lane_use).unwrap());
+            let name = format!("{} {direct:?} {lane_use:?}", row.name);
+            assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{name}");
+            file.as_file().set_len(0).unwrap();
+            node.resize();
+            for bio in [
+                transfer(Op::Write, 8192, Pages::new(1, 7), &[]),
+                transfer(Op::Read, 8192, Pages::new(1, 7), &[]),
+                Bio::new(Op::WriteZeroes, 8192, 4096),
+                Bio::new(Op::Discard, 8192, 4096),
+                Bio::flush(),
+            ] {
+                let op = bio.op();
+                // A device that cannot discard says so before anything is sent.
+                if op == Op::Discard && disk.geometry().limits.discard_granularity == 0 {
+                    continue;
+                }
+                let fault = bench.one(bio).status().unwrap_err();
+                assert_eq!((fault.kind, fault.errno()), (Kind::Gone, libc::ENXIO), "{name} {op}");
+            }
+        }
+    }
+}
+
+/// The device tells those who watch it, and works again when it has come back.
+#[test]
+fn a_block_device_that_vanishes_is_reported_as_removed_and_may_return() {
+    for row in TABLE.iter().filter(|row| row.medium == Medium::Path && is_here(row)) {
+        let file = file(SIZE);
+        let Some(node) = Loop::over(file.path(), Shape::PLAIN) else { return };
+        let mut options = DiskOptions::read_write();
+        options.file.driver = row.name.parse().unwrap();
+        let device = Device::open(&node.path, options).unwrap();
+        let notes = Arc::new(Notes::default());
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        let resize = |size: u64| {
+            file.as_file().set_len(size).unwrap();
+            node.resize();
+        };
+        resize(0);
+        let gone = |result: Result<(), platter_block::fault::Error>| {
+            let error = result.unwrap_err();
+            assert_eq!(error.fault.kind, Kind::Gone, "{}: {error}", row.name);
+        };
+        gone(device.write_at(&[7; 4096], 4096));
+        assert_eq!(*notes.0.lock().unwrap(), [DeviceEvent::Removed], "{}", row.name);
+        gone(device.read_at(&mut [0; 4096], 4096));
+        gone(device.write_zeroes(4096, 4096));
+        gone(device.flush());
+        resize(SIZE);
+        device.acknowledge_flush_failure();
+        device.write_at(&[7; 4096], 4096).unwrap();
+        device.flush().unwrap();
+        assert_eq!(*notes.0.lock().unwrap(), [DeviceEvent::Removed, DeviceEvent::Returned], "{}", row.name);
+    }
+}
+
+/// A ring that polls can be opened over everything, but only some devices can be polled. What opens works.
+#[test]
+fn a_disk_that_cannot_be_polled_is_refused_or_driven_otherwise() {
+    let Some(row) = TABLE.iter().find(|row| row.name == "uring" && is_here(row)) else { return };
+    let polled = |driver: Choice, path: &std::path::Path, direct| {
+        let options = file_options(row, 4).with_driver(driver).with_iopoll(true);
+        FileDisk::new(OpenOptions::read_write().with_direct(direct).open(path).unwrap(), options)
+    };
+    let read = |disk: &FileDisk| {
+        let name = format!("{:?} {:?} direct={}", disk.disk().path, disk.chosen(), disk.disk().direct);
+        let mut bench = Bench::new(*disk.geometry(), 4, disk.channel(LaneUse::Exclusive).unwrap());
+        for op in [Op::Read, Op::Write] {
+            assert_eq!(bench.one(transfer(op, 8192, Pages::new(1, 7), &[])).status(), Ok(()), "{op} {name}");
+        }
+        assert_eq!(bench.one(Bio::flush()).status(), Ok(()), "{name}");
+    };
+    let (plain, backing) = (file(SIZE), file(SIZE));
+    let node = Loop::over(backing.path(), Shape::PLAIN);
+    for path in [Some(plain.path()), node.as_ref().map(|node| &*node.path)].into_iter().flatten() {
+        for direct in [Direct::Prefer, Direct::Off] {
+            match polled("uring".parse().unwrap(), path, direct) {
+                Ok(disk) => read(&disk),
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.contains("no uring: iopoll=on needs direct I/O on a device"), "{text}");
+                }
+            }
+            let disk = polled(Choice::Auto, path, direct).unwrap();
+            let why = disk.chosen().why_fell_back.clone().unwrap_or_default();
+            assert!(disk.chosen().kind == FileDriver::Uring || why.contains("no uring: "), "{why}");
+            assert!(disk.chosen().kind != FileDriver::Uring || direct != Direct::Off, "{path:?}");
+            read(&disk);
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Terms {
     pub preferred_block: u32,
     /// Writes are refused.
     pub read_only: bool,
+    /// Seeks take time.
+    pub rotational: bool,
     /// Discards are carried out.
     pub discards: bool,
     /// Zeroes are written faster than data.
@@ -52,6 +54,7 @@ impl Terms {
             device_block,
             preferred_block: limits.physical_block.clamp(4096, MAX_MIN_BLOCK).max(device_block),
             read_only: served.is_read_only(),
+            rotational: geometry.features.rotational,
             discards: limits.discard_granularity != 0,
             fast_zeroes: limits.write_zeroes,
             caches: device.cache_counters().is_some(),
@@ -73,6 +76,7 @@ impl Terms {
             | when(self.read_only, flag::READ_ONLY)
             | when(!self.read_only, flag::SEND_WRITE_ZEROES | flag::SEND_FAST_ZERO)
             | when(!self.read_only && self.discards, flag::SEND_TRIM)
+            | when(self.rotational, flag::ROTATIONAL)
             | when(self.caches, flag::SEND_CACHE)
             | when(self.structured, flag::SEND_DF)
     }

@@ -7,8 +7,11 @@ mod doubt;
 mod failover;
 mod flushes;
 mod late_failures;
+#[path = "../../../platter-disk/tests/drivers/loops.rs"]
+mod loops;
 mod proof;
 mod shrink;
+mod vanished;
 
 use platter_block::backend::Backend;
 use platter_block::status::Value;

@@ -108,8 +108,7 @@ fn about_disk(device: &dyn Backend, found: &Found) -> Vec<String> {
         about.push(kind(probe));
     }
     if let Some(driver) = fact("driver") {
-        // The reason is shown by --long and --json.
-        let better = if fact("driver fell back").is_some() { " (others do not work here)" } else { "" };
+        let better = fact("driver fell back").map_or_else(String::new, |why| format!(" ({why})"));
         about.push(format!("driver {driver}{better}"));
     }
     about.extend(

@@ -107,6 +107,30 @@ impl Target {
         }
     }
 
+    /// The result of an I/O that ended with `result`. A block device that was removed, or has lost its medium, has size 0. The
+    /// kernel then transfers nothing, has no space for a write, takes the rest for misaligned, and flushes with success.
+    #[inline]
+    pub(in crate::drivers) fn judged(&self, result: i64) -> i64 {
+        if result > 0 { result } else { self.judge(result) }
+    }
+
+    #[cold]
+    fn judge(&self, result: i64) -> i64 {
+        const SIGNS: [i32; 4] = [0, libc::EIO, libc::EINVAL, libc::ENOSPC];
+        let is_sign = SIGNS.iter().any(|errno| result == -i64::from(*errno));
+        if is_sign && self.is_block && self.size.device() > 0 && self.has_vanished() {
+            return -i64::from(libc::ENXIO);
+        }
+        result
+    }
+
+    fn has_vanished(&self) -> bool {
+        match self.disk.current_size() {
+            Ok(size) => size == 0,
+            Err(error) => matches!(error.errno, Some(libc::ENXIO | libc::ENODEV | libc::ENOMEDIUM)),
+        }
+    }
+
     /// The known size of a file.
     pub(in crate::drivers) fn size(&self) -> &Size {
         &self.size
@@ -131,8 +155,12 @@ impl Target {
                 return Err(Fault::from_errno(libc::ENXIO));
             }
         }
-        rustix::io::retry_on_intr(|| rustix::fs::fdatasync(self.flushed()))
-            .map_err(|errno| Fault::from_errno(errno.raw_os_error()))
+        let flushed = rustix::io::retry_on_intr(|| rustix::fs::fdatasync(self.flushed()));
+        let result = flushed.map_or_else(|errno| -i64::from(errno.raw_os_error()), |()| 0);
+        match self.judged(result) {
+            0 => Ok(()),
+            failed => Err(Fault::from_errno(i32::try_from(-failed).unwrap_or(libc::EIO))),
+        }
     }
 
     /// Records that a region was not registered with a ring; its segments are used as plain memory.

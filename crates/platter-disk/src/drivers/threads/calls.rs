@@ -64,10 +64,11 @@ pub(super) fn run(target: &Target, call: &Call) -> i64 {
         // Files take no commands. Their geometry says so, so no queue sends any.
         return -i64::from(libc::EOPNOTSUPP);
     }
-    if call.atomic && call.iovecs.as_slice().len() > 1 {
-        return write_gathered(target, call);
-    }
-    let result = until_done(|| once(target, call, call.iovecs.as_slice()));
+    let result = match call.atomic && call.iovecs.as_slice().len() > 1 {
+        true => write_gathered(target, call),
+        false => until_done(|| once(target, call, call.iovecs.as_slice())),
+    };
+    let result = target.judged(result);
     match result {
         0 if call.op == Op::Read => target.came_short(crate::clock::now()),
         0.. if !call.op.has_data() => return call.len as i64,

@@ -171,6 +171,7 @@ fn geometry(export: &Export, write: bool) -> Result<Geometry, NbdError> {
     let features = Features::NONE
         .with_write_cache(has(transmission_flag::SEND_FLUSH))
         .with_fua(has(transmission_flag::SEND_FUA))
+        .with_rotational(has(transmission_flag::ROTATIONAL))
         .with_read_only(!write || has(transmission_flag::READ_ONLY));
     Ok(Geometry::new(export.size, limits).with_features(features))
 }

@@ -7,6 +7,7 @@ fn terms() -> Terms {
         device_block: 512,
         preferred_block: 4096,
         read_only: false,
+        rotational: false,
         discards: true,
         fast_zeroes: true,
         caches: true,
@@ -139,6 +140,12 @@ fn what_is_not_offered_is_refused() {
         assert_eq!(error_of(&terms(), &request(kind, 0, 512)), 0);
     }
     assert_eq!(error_of(&Terms { read_only: true, ..none }, &request(command::TRIM, 0, 512)), error::EPERM);
+}
+
+#[test]
+fn a_disk_whose_seeks_take_time_is_told_as_rotational() {
+    let flag = |rotational| Terms { rotational, ..terms() }.flags() & transmission_flag::ROTATIONAL;
+    assert_eq!((flag(false), flag(true)), (0, transmission_flag::ROTATIONAL));
 }
 
 #[test]
