@@ -148,7 +148,7 @@ fn a_thousand_members_make_an_array() {
 
 /// A member of an array that mdadm made, unpacked.
 fn unpack(dir: &Path, name: &str) -> PathBuf {
-    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../platter-stack/tests/md/{name}.gz"));
+    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../platter-md/tests/md/{name}.gz"));
     let mut bytes = Vec::new();
     GzDecoder::new(std::fs::File::open(packed).unwrap()).read_to_end(&mut bytes).unwrap();
     let path = dir.join(name);

@@ -17,7 +17,6 @@
 //! example an old copy) is behind by two or more, and is refused.
 
 mod assembly;
-pub mod md;
 mod plan;
 mod record;
 

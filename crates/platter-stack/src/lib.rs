@@ -14,6 +14,7 @@ pub mod filter;
 #[allow(unsafe_code)]
 pub mod kit;
 pub mod limit;
+pub mod md;
 mod members;
 pub mod multipath;
 mod order;

@@ -22,17 +22,24 @@
 //! ```
 
 mod assemble;
+mod assemble_md;
+mod check;
 mod create;
 mod error;
 mod examine;
 mod find;
+mod md;
 
-pub use assemble::{assemble, assemble_md};
+pub use assemble::assemble;
+pub use assemble_md::{assemble_array, assemble_md};
+pub use check::{Checked, Culprit, Mismatch, Unreadable, check_array};
 pub use create::{Array, create, default_name, wipe};
 pub use error::RaidError;
 pub use examine::{Held, examine, read_slots};
 pub(crate) use find::members;
 pub use find::{Found, search};
+pub use md::{MdMember, md_layout};
+pub use platter_md::assembly::Options as MdOptions;
 
 use crate::registry::{self, Access, OpenError};
 use platter_disk::device::Device;

@@ -4,13 +4,17 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 use platter::raid::RaidError;
 
+mod check;
 mod create;
 mod examine;
+mod examine_md;
 mod wipe;
 
 /// The verbs for arrays.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Raid {
+    /// Compare the mirrors or the parity of an array of Linux md
+    Check(check::Check),
     /// Create an array from devices
     Create(create::Create),
     /// Show the arrays of Platter and of Linux md to which devices belong
@@ -22,6 +26,7 @@ pub(crate) enum Raid {
 impl Raid {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
+            Raid::Check(check) => check.run(context),
             Raid::Create(create) => create.run(context),
             Raid::Examine(examine) => examine.run(context),
             Raid::Wipe(wipe) => wipe.run(context),

@@ -10,13 +10,18 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-scsi", &[&["platter-block", "platter-protocol"]]),
     ("platter-nvme", &[&["platter-block", "platter-protocol"]]),
     ("platter-jobs", &[&["platter-block"]]),
-    ("platter-stack", &[&["platter-block"]]),
+    // The arrays of md as data, without I/O.
+    ("platter-md", &[&["platter-block"]]),
+    ("platter-stack", &[&["platter-block", "platter-md"]]),
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
     ("platter-disk", &[&["platter-block"]]),
     ("platter-sim", &[&["platter-block"]]),
     // Commands and answers of SCSI and NVMe are data, without I/O; drivers make and read them.
     ("platter-remote", &[&["platter-block", "platter-scsi", "platter-nvme"]]),
-    ("platter", &[PARTS, &["platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]]),
+    (
+        "platter",
+        &[PARTS, &["platter-md", "platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]],
+    ),
     ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-disk"]]),
     ("platter-kit", &[PARTS, &["platter-scsi"]]),
@@ -27,14 +32,22 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "platter-cli",
         &[
             PARTS,
-            &["platter", "platter-kit", "platter-bench", "platter-jobs", "platter-repro", "platter-serve"],
+            &[
+                "platter",
+                "platter-md",
+                "platter-kit",
+                "platter-bench",
+                "platter-jobs",
+                "platter-repro",
+                "platter-serve",
+            ],
         ],
     ),
     (
         "platter-fuzz",
         &[
             PARTS,
-            &["platter", "platter-kit", "platter-bench", "platter-jobs", "platter-remote"],
+            &["platter", "platter-md", "platter-kit", "platter-bench", "platter-jobs", "platter-remote"],
             &["platter-protocol", "platter-scsi", "platter-nvme", "platter-serve"],
         ],
     ),

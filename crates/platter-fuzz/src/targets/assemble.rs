@@ -5,10 +5,10 @@ use crate::bytes;
 use crate::image::{Image, ImageDisk};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
-use platter::raid::{self, Held, RaidError};
+use platter::raid::{self, Held, MdOptions, RaidError};
 use platter_block::planted::Planted;
 use platter_disk::device::Device;
-use platter_stack::array_metadata::md::{Place, SUPERBLOCK_BYTES};
+use platter_md::superblock::{Place, SUPERBLOCK_BYTES};
 use platter_stack::array_metadata::{
     Layout, NewArray, RECORD_BYTES, SLOTS, Select, Slots, Step, Uuid, commit_plan, create_plan,
 };
@@ -72,8 +72,9 @@ fn sound(rng: &mut Rng) -> Vec<Image> {
             // The same array on all of them, each with its own place in it.
             let mut sb = md::superblock(&mut Rng::of(same, "md", 0), index as u16);
             bytes::overwrite(&mut sb, 0x5c, &(count as u32).to_le_bytes());
-            md::mend(&mut sb);
             if let Some(at) = place.offset(image.size) {
+                bytes::overwrite(&mut sb, 0x90, &(at / 512).to_le_bytes());
+                md::mend(&mut sb);
                 image.set(at, sb);
             }
         }
@@ -161,6 +162,20 @@ fn use_array(array: &Device, devices: &[Device]) -> Result<(), String> {
     Ok(())
 }
 
+/// Uses an array of md. What is bad on its members may be an error.
+fn use_md(array: &Device, devices: &[Device]) -> Result<(), String> {
+    let sum = devices.iter().map(Device::size).fold(0, u64::saturating_add);
+    hold(array.size() <= sum, || format!("{} bytes of {sum}", array.size()))?;
+    let block = u64::from(array.geometry().limits.logical_block);
+    let mut data = vec![0; block as usize];
+    for at in [0, (array.size() / block).saturating_sub(1) * block] {
+        if let Err(error) = array.read_at(&mut data, at) {
+            check_message(&error.to_string())?;
+        }
+    }
+    Ok(())
+}
+
 fn read(input: &[u8]) -> Result<Verdict, String> {
     let images = decode(input);
     let write = images.first().is_some_and(|image| image.number % 2 == 1);
@@ -175,9 +190,9 @@ fn read(input: &[u8]) -> Result<Verdict, String> {
             check_message(&what)?;
         }
     }
-    let md = raid::assemble_md(&devices);
+    let md = raid::assemble_md(&devices, &MdOptions { force: write, raid0_layout: None });
     match &md {
-        Ok(array) => use_array(array, &devices)?,
+        Ok(array) => use_md(array, &devices)?,
         Err(error) => check_message(&error.to_string())?,
     }
     let told = |error: RaidError| Ok(Verdict::Refused(error.to_string()));

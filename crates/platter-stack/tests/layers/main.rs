@@ -6,7 +6,6 @@ mod extents;
 mod filter;
 mod filter_end;
 mod host_lane;
-mod md_superblock;
 mod partition;
 mod snapshot;
 mod snapshot_given_up;

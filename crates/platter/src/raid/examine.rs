@@ -1,8 +1,8 @@
 //! The array metadata on a device.
 
-use super::RaidError;
+use super::{MdMember, RaidError, md};
 use platter_disk::device::Device;
-use platter_stack::array_metadata::md::{self, NoSuperblock, Place, SUPERBLOCK_BYTES, Superblock};
+use platter_md::superblock::Place;
 use platter_stack::array_metadata::{RECORD_BYTES, SLOTS, Slots};
 
 /// The array metadata on a device.
@@ -13,9 +13,11 @@ pub enum Held {
     /// Records of a Platter array, or their remains.
     Platter(Slots),
     /// A superblock of Linux' md.
-    Md(Superblock),
-    /// A superblock of Linux' md that is damaged: where, and how.
+    Md(MdMember),
+    /// A superblock of Linux' md that is damaged or in the wrong place: where, and how.
     DamagedMd(Place, String),
+    /// Metadata of an array that cannot be read here: which.
+    Foreign(&'static str),
 }
 
 /// Reads the records of a device; a device without room for them holds none.
@@ -32,24 +34,6 @@ pub fn read_slots(device: &Device) -> Result<Slots, RaidError> {
     Ok(Slots::decode([&slots[0], &slots[1]]))
 }
 
-/// Looks for Linux' superblock in all places it may be at.
-fn read_md(device: &Device) -> Result<Held, RaidError> {
-    let mut found = Held::Nothing;
-    for place in Place::ALL {
-        let Some(at) = place.offset(device.size()) else { continue };
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        device.read_at(&mut bytes, at)?;
-        match md::parse(place, &bytes) {
-            Ok(superblock) => return Ok(Held::Md(superblock)),
-            Err(NoSuperblock::Damaged(what)) if found == Held::Nothing => {
-                found = Held::DamagedMd(place, what);
-            }
-            Err(_) => {}
-        }
-    }
-    Ok(found)
-}
-
 /// Reads the array metadata of a device.
 ///
 /// # Errors
@@ -59,5 +43,10 @@ pub fn examine(device: &Device) -> Result<Held, RaidError> {
     if slots.newest().is_some() || slots.damage().is_some() {
         return Ok(Held::Platter(slots));
     }
-    read_md(device)
+    Ok(match md::read(device)? {
+        md::Found::Nothing => Held::Nothing,
+        md::Found::Member(member) => Held::Md(*member),
+        md::Found::Damaged(place, what) => Held::DamagedMd(place, what),
+        md::Found::Foreign(what) => Held::Foreign(what),
+    })
 }

@@ -17,6 +17,8 @@ pub struct Found {
     pub path: PathBuf,
     /// Devices built on it, such as `dm-0`, to which its contents belong.
     pub holders: Vec<String>,
+    /// Its size in bytes; 0 if it cannot be opened.
+    pub size: u64,
     /// Its array metadata, or why it could not be read.
     pub held: Result<Held, String>,
 }
@@ -40,10 +42,11 @@ pub fn search(directory: Option<&Path>) -> Result<Vec<Found>, SysError> {
 
 fn look(path: PathBuf, holders: Vec<String>) -> Found {
     let access = Access { allow_in_use: true, ..Access::read() };
-    let held = registry::open(&format!("file({})", quote_path(&path)), access)
-        .map_err(|error| error.to_string())
-        .and_then(|device| examine(&device).map_err(|error| error.to_string()));
-    Found { path, holders, held }
+    let (size, held) = match registry::open(&format!("file({})", quote_path(&path)), access) {
+        Ok(device) => (device.size(), examine(&device).map_err(|error| error.to_string())),
+        Err(error) => (0, Err(error.to_string())),
+    };
+    Found { path, holders, size, held }
 }
 
 fn in_directory(directory: &Path) -> Result<Vec<(PathBuf, Vec<String>)>, SysError> {

@@ -2,7 +2,7 @@
 
 use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part};
-use crate::raid::{self, RaidError};
+use crate::raid::{self, MdOptions, RaidError};
 use crate::spec::{Args, Argument, ArgumentKind, Spec, quote_path};
 use platter_disk::device::Device;
 use platter_stack::array_metadata::Select;
@@ -23,6 +23,21 @@ const PARAMS: &[Argument] = &[
     },
 ];
 
+const MD_PARAMS: &[Argument] = &[
+    Argument {
+        name: "force",
+        kind: ArgumentKind::Bool,
+        default: "off",
+        help: "use stale members where others are missing, and read what may be wrong after writes that were interrupted",
+    },
+    Argument {
+        name: "layout",
+        kind: ArgumentKind::Choice(&["recorded", "original", "alternate"]),
+        default: "recorded",
+        help: "how unequal members of a raid0 are striped, if its superblocks do not record it",
+    },
+];
+
 /// The rows of arrays whose members describe them.
 pub(super) fn rows() -> [DeviceType; 2] {
     [
@@ -39,11 +54,11 @@ pub(super) fn rows() -> [DeviceType; 2] {
         },
         DeviceType {
             name: "md",
-            summary: "a raid0 or linear array of Linux' md, to read only, without the kernel's driver",
+            summary: "an array of Linux' md of any level, complete or degraded, to read only, without the kernel's driver",
             shape: Shape::Layer,
             example: "md(/dev/sdb, /dev/sdc)".to_owned(),
             unnamed: &[],
-            tables: &[&[]],
+            tables: &[MD_PARAMS],
             devices: 1..=MAX_MEMBERS,
             open: Box::new(open_md),
         },
@@ -122,6 +137,12 @@ fn find(
 
 fn open_md(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     let members = args.devices();
+    let raid0_layout = match args.one_of("layout")? {
+        "original" => Some(1),
+        "alternate" => Some(2),
+        _ => None,
+    };
+    let options = MdOptions { force: args.flag("force")?, raid0_layout };
     args.check_all_read()?;
     if opening.access.write {
         let error = args.spec().reject("md(…) cannot be written to: arrays of Linux' md are read only here");
@@ -130,5 +151,5 @@ fn open_md(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> 
     }
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, opening)).collect();
-    raid::assemble_md(&members?).map_err(|error| refused(args, error))
+    raid::assemble_md(&members?, &options).map_err(|error| refused(args, error))
 }

@@ -1,10 +1,10 @@
 //! `platter raid examine`.
 
+use super::examine_md::{self, Group};
 use crate::cli::{CliError, Context, Exit, spec_arg};
 use clap::Args;
 use platter::raid::{self, Held};
 use platter::registry::{self, Access};
-use platter_stack::array_metadata::md::Superblock;
 use platter_stack::array_metadata::{Phase, Record, Slots};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -23,10 +23,18 @@ Examples:
   platter raid examine /dev/sdb /dev/sdc
   platter raid examine --json a.img
 
-JSON: a list with an object for each device: device, kind (platter, md, damaged, none or unopened), and of an array: \
-uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays also \
-sequence, records (readable ones, of two) and state (prepared, committed, retired); of md's also version and events; \
-of what is damaged or cannot be opened: problem.")]
+Of each array of md it says whether its members at hand are enough to read it with md(…), which of them are stale \
+and by how many events, and what would be lost with force=on.
+
+JSON: a list with an object for each device: device, kind (platter, md, damaged, foreign, none or unopened), and of an \
+array: uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays \
+also sequence, records (readable ones, of two) and state (prepared, committed, retired); of what is damaged, foreign or \
+cannot be opened: problem. Of md's arrays also version, events, created_s, updated_s, md_layout, role, device_number, \
+component_bytes, clean, features, rebuilt_bytes (while it is rebuilt), write_mostly, logical_block_bytes, bad_ranges \
+(first byte and byte past the last, of the device), bitmap (version, events, events_cleared, chunk_bytes, chunks, \
+dirty_chunks, or problem); and of the array by all its members that were named: array_state (complete, degraded or \
+refused), array_bytes, missing (numbers of members), array_problem, forced (what force=on would lose), left_out (why this \
+member is not used) and events_behind.")]
 pub(crate) struct Examine {
     /// The devices; all block devices if none is given
     #[arg(value_name = "SPEC", value_parser = spec_arg())]
@@ -40,17 +48,22 @@ pub(crate) struct Examine {
 }
 
 /// A device and its array metadata, or why that cannot be read.
-type Examined = (String, Result<Held, String>);
+type Examined = (String, u64, Result<Held, String>);
 
 impl Examine {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let is_search = self.devices.is_empty();
         let all = if is_search { self.search()? } else { self.named()? };
+        let read = all.iter().filter_map(|(name, size, held)| Some((name, *size, held.as_ref().ok()?)));
+        let groups = examine_md::groups(read);
         match context.json {
-            true => context.print_json(&all.iter().map(|(name, held)| to_json(name, held)).collect())?,
-            false => self.print(context, &all, is_search)?,
+            true => {
+                context
+                    .print_json(&all.iter().map(|(name, _, held)| to_json(name, held, &groups)).collect())?;
+            }
+            false => self.print(context, &all, &groups, is_search)?,
         }
-        let mut problems: Vec<&String> = all.iter().filter_map(|(_, held)| held.as_ref().err()).collect();
+        let mut problems: Vec<&String> = all.iter().filter_map(|(_, _, held)| held.as_ref().err()).collect();
         // Of a search it is no failure that something cannot be opened: there may be an empty drive.
         let failed = !is_search || problems.len() == all.len();
         let error = if failed { problems.pop() } else { None };
@@ -62,12 +75,12 @@ impl Examine {
     fn named(&self) -> Result<Vec<Examined>, CliError> {
         let access = Access { allow_in_use: self.allow_in_use, ..Access::read() };
         let look = |spec: &String| {
-            let held = match registry::open(spec, access) {
-                Ok(device) => raid::examine(&device).map_err(|error| error.to_string()),
+            let (size, held) = match registry::open(spec, access) {
+                Ok(device) => (device.size(), raid::examine(&device).map_err(|error| error.to_string())),
                 Err(error) if error.is_usage() => return Err(CliError::from(error)),
-                Err(error) => Err(error.to_string()),
+                Err(error) => (0, Err(error.to_string())),
             };
-            Ok((spec.clone(), held))
+            Ok((spec.clone(), size, held))
         };
         self.devices.iter().map(look).collect()
     }
@@ -75,15 +88,24 @@ impl Examine {
     /// The results of a search.
     fn search(&self) -> Result<Vec<Examined>, CliError> {
         let found = raid::search(self.search.as_deref())?;
-        Ok(found.into_iter().map(|found| (found.path.to_string_lossy().into_owned(), found.held)).collect())
+        Ok(found
+            .into_iter()
+            .map(|found| (found.path.to_string_lossy().into_owned(), found.size, found.held))
+            .collect())
     }
 
     /// Prints the results for people: after a search only the members of arrays, and how many other devices
     /// were examined.
-    fn print(&self, context: &Context, all: &[Examined], is_search: bool) -> Result<(), CliError> {
+    fn print(
+        &self,
+        context: &Context,
+        all: &[Examined],
+        groups: &[Group],
+        is_search: bool,
+    ) -> Result<(), CliError> {
         let mut texts = Vec::new();
         let mut nothing = 0;
-        for (name, held) in all {
+        for (name, _, held) in all {
             match held {
                 Ok(Held::Nothing) if is_search => nothing += 1,
                 Ok(held) => texts.push(to_text(name, held)),
@@ -91,12 +113,13 @@ impl Examine {
                 Err(_) => {}
             }
         }
+        let members = texts.len();
+        texts.extend(groups.iter().map(Group::text));
         if is_search {
             let place = match &self.search {
                 Some(directory) => format!("devices and files in {}", directory.display()),
                 None => "block devices".to_owned(),
             };
-            let members = texts.len();
             texts.push(format!(
                 "{} {place}: {members} with something of an array, {nothing} without\n",
                 all.len()
@@ -118,14 +141,14 @@ fn damage(slots: &Slots) -> String {
     slots.damage().unwrap_or_default().to_owned()
 }
 
-fn to_json(spec: &str, held: &Result<Held, String>) -> Value {
+fn to_json(spec: &str, held: &Result<Held, String>, groups: &[Group]) -> Value {
     match held {
         Err(problem) => json!({ "device": spec, "kind": "unopened", "problem": problem }),
-        Ok(held) => held_to_json(spec, held),
+        Ok(held) => held_to_json(spec, held, groups),
     }
 }
 
-fn held_to_json(spec: &str, held: &Held) -> Value {
+fn held_to_json(spec: &str, held: &Held, groups: &[Group]) -> Value {
     match held {
         Held::Nothing => json!({ "device": spec, "kind": "none" }),
         Held::DamagedMd(place, what) => {
@@ -151,21 +174,8 @@ fn held_to_json(spec: &str, held: &Held) -> Value {
                 "state": state(record),
             }),
         },
-        Held::Md(superblock) => json!({
-            "device": spec,
-            "kind": "md",
-            "uuid": superblock.array.to_string(),
-            "name": superblock.name,
-            "layout": superblock.level.to_string(),
-            "chunk_bytes": (superblock.chunk > 0).then_some(superblock.chunk),
-            "members": superblock.members,
-            "index": superblock.index,
-            "member_uuid": superblock.device.to_string(),
-            "data_offset_bytes": superblock.data_offset,
-            "data_bytes": superblock.data_size,
-            "version": superblock.place.version(),
-            "events": superblock.events,
-        }),
+        Held::Foreign(what) => json!({ "device": spec, "kind": "foreign", "problem": what }),
+        Held::Md(member) => examine_md::to_json(spec, member, groups),
     }
 }
 
@@ -173,13 +183,14 @@ fn to_text(spec: &str, held: &Held) -> String {
     match held {
         Held::Nothing => format!("{spec}\n  no records of an array\n"),
         Held::DamagedMd(place, what) => {
-            format!("{spec}\n  a damaged superblock {} of md: {what}\n", place.version())
+            format!("{spec}\n  a superblock {} of md that cannot be used: {what}\n", place.version())
         }
         Held::Platter(slots) => match slots.newest() {
             None => format!("{spec}\n  damaged records of an array: {}\n", damage(slots)),
             Some(record) => of_record(spec, record, slots),
         },
-        Held::Md(superblock) => of_md(spec, superblock),
+        Held::Foreign(what) => format!("{spec}\n  {what}\n"),
+        Held::Md(member) => examine_md::to_text(spec, member),
     }
 }
 
@@ -197,21 +208,5 @@ fn of_record(spec: &str, record: &Record, slots: &Slots) -> String {
     } else if slots.records().count() < 2 {
         let _ = writeln!(text, "  one of the two records has been overwritten");
     }
-    text
-}
-
-fn of_md(spec: &str, superblock: &Superblock) -> String {
-    let place = match superblock.index {
-        Some(index) => format!("member {index} of {}", superblock.members),
-        None => format!("a spare or failed member of {}", superblock.members),
-    };
-    let mut text =
-        format!("{spec}\n  {place} of md {} \"{}\"", superblock.level, superblock.name.escape_debug());
-    if superblock.chunk > 0 {
-        let _ = write!(text, ", chunk {} bytes", superblock.chunk);
-    }
-    let _ = write!(text, "\n  array {}\n  member {}\n", superblock.array, superblock.device);
-    let _ = writeln!(text, "  data at byte {}, {} bytes", superblock.data_offset, superblock.data_size);
-    let _ = writeln!(text, "  superblock {}, {} events", superblock.place.version(), superblock.events);
     text
 }

@@ -1,0 +1,7 @@
+//! Arrays of Linux' md: reading, examining and checking them, on members that mdadm and the kernel made.
+
+mod broken;
+mod command;
+mod images;
+mod refused;
+mod whole;

@@ -1,0 +1,30 @@
+//! The arrays of Linux' md as data.
+//!
+//! | module | has |
+//! |---|---|
+//! | [`superblock`] | superblocks 1.0, 1.1 and 1.2 |
+//! | [`bitmap`], [`bad_blocks`], [`ppl`], [`journal`] | what else lies beside the data of a member |
+//! | [`geometry`], [`rows`], [`mirrors`], [`zones`] | where each byte of an array is, for every level and layout |
+//! | [`gf`] | parity, and what it recovers |
+//! | [`assembly`], [`sources`] | which of the members at hand form an array, and which of them can be read where |
+//!
+//! This crate does no I/O: bytes in, decisions out. Nothing here writes.
+
+#![deny(unsafe_code)]
+
+pub mod assembly;
+pub mod bad_blocks;
+pub mod bitmap;
+mod bytes;
+pub mod geometry;
+pub mod gf;
+pub mod journal;
+pub mod mirrors;
+pub mod ppl;
+pub mod rows;
+pub mod sources;
+pub mod superblock;
+mod uuid;
+pub mod zones;
+
+pub use uuid::Uuid;

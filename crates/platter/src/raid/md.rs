@@ -1,0 +1,188 @@
+//! Arrays of Linux' md: what is on a device, and opening the array.
+
+use super::RaidError;
+use platter_disk::device::Device;
+use platter_md::assembly::Candidate;
+use platter_md::bad_blocks::{self, BadRange};
+use platter_md::bitmap::{self, Bitmap};
+use platter_md::superblock::{
+    self, Level, NoSuperblock, Place, Role, SECTOR, SUPERBLOCK_BYTES, Superblock, feature,
+};
+
+/// What is on a member beside its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MdMember {
+    /// Its superblock.
+    pub superblock: Superblock,
+    /// Its bad blocks, or why the list cannot be used.
+    pub bad: Result<Vec<BadRange>, String>,
+    /// Its bitmap and the bits or states, or why it cannot be used; `None` if it has none.
+    pub bitmap: Option<Result<(Bitmap, Vec<u8>), String>>,
+}
+
+/// What a device has of md.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Nothing,
+    Member(Box<MdMember>),
+    Damaged(Place, String),
+    Foreign(&'static str),
+}
+
+/// Looks for md's superblock in all places it may be at.
+pub(super) fn read(device: &Device) -> Result<Found, RaidError> {
+    let mut found = Found::Nothing;
+    for place in Place::ALL {
+        let Some(at) = place.offset(device.size()) else { continue };
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        device.read_at(&mut bytes, at)?;
+        match superblock::parse(place, device.size(), &bytes) {
+            Ok(superblock) => return Ok(Found::Member(Box::new(member(device, superblock)?))),
+            Err(NoSuperblock::Damaged(what)) if found == Found::Nothing => {
+                found = Found::Damaged(place, what);
+            }
+            Err(_) => {}
+        }
+    }
+    if found == Found::Nothing
+        && let Some(what) = foreign(device)?
+    {
+        found = Found::Foreign(what);
+    }
+    Ok(found)
+}
+
+/// Metadata of arrays that are not read here.
+fn foreign(device: &Device) -> Result<Option<&'static str>, RaidError> {
+    let size = device.size();
+    let at = |pos: Option<u64>, bytes: &mut [u8]| -> Result<bool, RaidError> {
+        let Some(pos) = pos.filter(|pos| pos + bytes.len() as u64 <= size) else { return Ok(false) };
+        device.read_at(bytes, pos)?;
+        Ok(true)
+    };
+    let mut start = [0; 8];
+    if at(superblock::old_offset(size), &mut start)? && superblock::is_old(&start) {
+        return Ok(Some("a superblock 0.90 of md, which is not known here"));
+    }
+    let mut signature = [0; 24];
+    if at((size / SECTOR).checked_sub(2).map(|sector| sector * SECTOR), &mut signature)?
+        && signature.starts_with(b"Intel Raid ISM Cfg Sig. ")
+    {
+        return Ok(Some("metadata of Intel's Matrix RAID (IMSM), which is not known here"));
+    }
+    let mut magic = [0; 4];
+    if at((size / SECTOR).checked_sub(1).map(|sector| sector * SECTOR), &mut magic)?
+        && matches!(magic, [0xde, 0x11, 0xde, 0x11] | [0x11, 0xde, 0x11, 0xde])
+    {
+        return Ok(Some("metadata of the Common RAID Disk Data Format (DDF), which is not known here"));
+    }
+    Ok(None)
+}
+
+/// A position beside the superblock, if it and `len` bytes from it on are on the device.
+fn beside(device: &Device, superblock: &Superblock, sectors: i64, len: u64) -> Result<u64, String> {
+    let at = i128::from(superblock.super_offset) + i128::from(sectors);
+    let at = at * i128::from(SECTOR);
+    let fits = at >= 0 && at + i128::from(len) <= i128::from(device.size());
+    if fits {
+        return Ok(at as u64);
+    }
+    Err(format!("it would lie at byte {at}, {len} bytes long, and the device has {}", device.size()))
+}
+
+fn member(device: &Device, superblock: Superblock) -> Result<MdMember, RaidError> {
+    let (bad, bitmap) = (bad_blocks(device, &superblock)?, bitmap(device, &superblock)?);
+    Ok(MdMember { superblock, bad, bitmap })
+}
+
+fn bad_blocks(device: &Device, superblock: &Superblock) -> Result<Result<Vec<BadRange>, String>, RaidError> {
+    if superblock.bad_offset == 0 || superblock.bad_size == 0 || !superblock.has(feature::BAD_BLOCKS) {
+        return Ok(match superblock.has(feature::BAD_BLOCKS) {
+            true => Err("the list of bad blocks has no place".to_owned()),
+            false => Ok(Vec::new()),
+        });
+    }
+    let len = u64::from(superblock.bad_size) * SECTOR;
+    let at = match beside(device, superblock, i64::from(superblock.bad_offset), len) {
+        Ok(at) => at,
+        Err(why) => return Ok(Err(format!("the list of bad blocks cannot be read: {why}"))),
+    };
+    let mut bytes = vec![0; len as usize];
+    device.read_at(&mut bytes, at)?;
+    Ok(bad_blocks::parse(&bytes, superblock.bad_shift))
+}
+
+type ReadBitmap = Option<Result<(Bitmap, Vec<u8>), String>>;
+
+fn bitmap(device: &Device, superblock: &Superblock) -> Result<ReadBitmap, RaidError> {
+    let Some(offset) = superblock.bitmap_offset else { return Ok(None) };
+    let place = |len: u64| beside(device, superblock, i64::from(offset), len);
+    let at = match place(bitmap::HEADER_BYTES as u64) {
+        Ok(at) => at,
+        Err(why) => return Ok(Some(Err(format!("the bitmap cannot be read: {why}")))),
+    };
+    let mut header = vec![0; bitmap::HEADER_BYTES];
+    device.read_at(&mut header, at)?;
+    let bitmap = match Bitmap::parse(&header) {
+        Ok(bitmap) => bitmap,
+        Err(why) => return Ok(Some(Err(why))),
+    };
+    if let Err(why) = place(bitmap.data_offset() + bitmap.data_bytes()) {
+        return Ok(Some(Err(format!("the bitmap cannot be read: {why}"))));
+    }
+    let mut data = vec![0; bitmap.data_bytes() as usize];
+    device.read_at(&mut data, at + bitmap.data_offset())?;
+    Ok(Some(Ok((bitmap, data))))
+}
+
+impl MdMember {
+    /// As a candidate for its array.
+    ///
+    /// # Errors
+    /// It has data, and which of its blocks are bad is not known.
+    pub fn candidate(self, name: String, size: u64) -> Result<Candidate, String> {
+        let bad = match self.bad {
+            Ok(bad) => bad,
+            Err(why) if matches!(self.superblock.role, Role::Member(_)) => {
+                return Err(format!("{name}: {why}"));
+            }
+            Err(_) => Vec::new(),
+        };
+        let bitmap = self.bitmap.and_then(Result::ok);
+        Ok(Candidate { name, size, superblock: self.superblock, bad, bitmap })
+    }
+}
+
+/// The name of a level with its layout, as mdadm says it.
+pub fn md_layout(superblock: &Superblock) -> Option<String> {
+    let name = match (superblock.level, superblock.layout) {
+        (Level::Raid0, 1) if superblock.has(feature::RAID0_LAYOUT) => "original",
+        (Level::Raid0, 2) if superblock.has(feature::RAID0_LAYOUT) => "alternate",
+        (Level::Raid5 | Level::Raid6, 0) => "left-asymmetric",
+        (Level::Raid5 | Level::Raid6, 1) => "right-asymmetric",
+        (Level::Raid5 | Level::Raid6, 2) => "left-symmetric",
+        (Level::Raid5 | Level::Raid6, 3) => "right-symmetric",
+        (Level::Raid5 | Level::Raid6, 4) => "parity-first",
+        (Level::Raid5 | Level::Raid6, 5) => "parity-last",
+        (Level::Raid6, 8) => "ddf-zero-restart",
+        (Level::Raid6, 9) => "ddf-N-restart",
+        (Level::Raid6, 10) => "ddf-N-continue",
+        (Level::Raid6, 16) => "left-asymmetric-6",
+        (Level::Raid6, 17) => "right-asymmetric-6",
+        (Level::Raid6, 18) => "left-symmetric-6",
+        (Level::Raid6, 19) => "right-symmetric-6",
+        (Level::Raid6, 20) => "parity-first-6",
+        (Level::Raid10, layout) => {
+            let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+            let far_name = if layout & 1 << 16 != 0 { "offset" } else { "far" };
+            return Some(match (near, far) {
+                (near, 1) => format!("near={near}"),
+                (1, far) => format!("{far_name}={far}"),
+                (near, far) => format!("near={near}, {far_name}={far}"),
+            });
+        }
+        (Level::Raid5 | Level::Raid6, other) => return Some(format!("layout {other}")),
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
