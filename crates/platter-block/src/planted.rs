@@ -47,6 +47,8 @@ planted! {
     DisksimLeast "disksim-least" "a number below the least that is allowed is accepted"
     /// The size of an entry of a GUID partition table is not checked.
     GptEntrySize "gpt-entry-size" "entries of any size are accepted, of none too"
+    /// The range of a number in a job file is not enforced.
+    JobRange "job-range" "a number outside of the range of its option is accepted"
     /// A line of `/proc/locks` may end before its sixth field.
     LockFields "lock-fields" "a line with five fields is read as if it had six"
     /// The end of a part of a map file may lie beyond 2^64.

@@ -7,6 +7,7 @@ mod control;
 mod disksim;
 mod iscsi_login;
 mod iscsi_session;
+mod job_file;
 mod locks;
 mod map_file;
 mod md;
@@ -46,6 +47,7 @@ pub static ALL: &[Target] = &[
     service_trace::TARGET,
     read_trace::TARGET,
     map_file::TARGET,
+    job_file::TARGET,
     blocks::TARGET,
     mounts::TARGET,
     locks::TARGET,

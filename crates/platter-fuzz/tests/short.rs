@@ -57,6 +57,7 @@ formats! {
     traces_of_service_times "service-trace"
     traces_of_reads "read-trace"
     maps_of_rescues "map"
+    job_files "job-file"
     blocks_that_are_verified "blocks"
     mount_tables "mounts"
     lists_of_locks "locks"

@@ -11,6 +11,8 @@ use crate::job::{Job, JobFile};
 use crate::value::{Amount, Value};
 use std::collections::HashMap;
 
+/// Most names of files of a job that are listed.
+const MOST_LISTED: i64 = 16;
 /// Most jobs of a run, those of `numjobs` included.
 const MOST_JOBS: u32 = 1 << 17;
 
@@ -34,7 +36,15 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// The names of the files of job `clone`, from 0 to [`numjobs`](Self::numjobs) - 1.
+    /// How many files each job has.
+    pub fn file_count(&self) -> u64 {
+        match self.job.value("filename") {
+            Some(Value::Files(files)) => files.len() as u64,
+            _ => self.number("nrfiles").unsigned_abs(),
+        }
+    }
+
+    /// The names of the first 16 files of job `clone`, from 0 to [`numjobs`](Self::numjobs) - 1.
     pub fn files(&self, clone: u32) -> Vec<String> {
         let text = |name: &str| match self.job.value(name) {
             Some(Value::Files(files)) => files,
@@ -49,12 +59,8 @@ impl Planned {
         };
         let named = text("filename");
         if !named.is_empty() {
-            return named.iter().map(|name| within(name)).collect();
+            return named.iter().take(MOST_LISTED as usize).map(|name| within(name)).collect();
         }
-        let count = match self.job.value("nrfiles") {
-            Some(Value::Integer(count)) => count,
-            _ => 1,
-        };
         let format = match self.job.value("filename_format") {
             Some(Value::Text(format)) => format,
             _ => String::new(),
@@ -66,7 +72,7 @@ impl Planned {
             let name = format.replace("$jobname", &name).replace("$jobnum", &number);
             within(&name.replace("$filenum", &file.to_string()).replace("$clientuid", "localhost"))
         };
-        (0..count).map(file).collect()
+        (0..self.number("nrfiles").min(MOST_LISTED)).map(file).collect()
     }
 
     /// Where the region of job `clone` begins, if that is a number of bytes.

@@ -166,6 +166,22 @@ fn jobs_run_side_by_side_and_stages_one_after_the_other() {
     assert_eq!((one["jobs"].as_array().unwrap().len(), &one["jobs"][0]["stage"]), (1, &0.into()));
 }
 
+/// Loops, sizes of files and rates in bytes; a job that waits for another begins when that has ended.
+#[test]
+fn jobs_are_repeated_paced_and_wait_for_each_other() {
+    let text = "[global]\nfilename=d.img\nrw=write\n[first]\nfilesize=64k\nbs=16k\nloops=3\n\
+                [second]\nrw=read\nwait_for=first\nsize=64k\nbs=16k\nverify=meta\n\
+                [third]\nwait_for=second\nsize=16k\nrate=400k\nrw=read\n";
+    let dir = folder(&[("j.fio", &text.replace("loops=3", "loops=3\nverify=crc32c"))]);
+    let result = json(&dir, &["j.fio"]);
+    let jobs = result["jobs"].as_array().unwrap();
+    let ios: Vec<u64> = jobs.iter().map(|job| job["ios"].as_u64().unwrap()).collect();
+    assert_eq!(ios, [12, 4, 4]);
+    // What the first has written is there before the second reads it.
+    assert_eq!((&jobs[1]["verified_blocks"], &jobs[1]["verify_errors"]), (&4.into(), &0.into()));
+    assert_eq!((&jobs[2]["job"]["rate_iops"], &jobs[2]["stamps"]), (&100.into(), &"intended".into()));
+}
+
 /// Offsets of the jobs of numjobs grow, and missing files are made and filled before they are read.
 #[test]
 fn files_are_laid_out_and_verified() {
@@ -201,7 +217,10 @@ fn what_cannot_be_run_is_refused_at_its_line_before_anything_is_written() {
         ("rw=rw\nrate_iops=100", "j.fio:10: rate_iops: "),
         ("rw=randrw\nbs=4k,8k", "j.fio:10: bs: "),
         ("iodepth=4294967296", "j.fio:9: iodepth: "),
-        ("wait_for=a", "j.fio:9: wait_for: "),
+        ("exitall", "j.fio:9: exitall: "),
+        ("filesize=1m", "j.fio:9: filesize: the file and its region have one size here"),
+        ("rw=rw\nrate=1m", "j.fio:10: rate: in a mix"),
+        ("rate=100", "j.fio:9: rate: 100 bytes per second are less than an I/O (4096)"),
     ] {
         let dir = folder(&[("j.fio", &format!("{first}{line}\n"))]);
         let message = refused(&dir, 2, &["j.fio"]);

@@ -220,6 +220,8 @@ fn files_are_named_as_by_fio() {
     assert_eq!(names("[a]\ndirectory=/x/:/y\nnumjobs=3\n", 1), ["/y/a.1.0"]);
     assert_eq!(names("[a]\nfilename_format=t.$jobnum\n", 4), ["t.4"]);
     assert_eq!(names("[a]\nfilename=p:q\n", 0), ["p", "q"]);
+    let many = plan("[a]\nnrfiles=1048576\nnumjobs=2\n").unwrap();
+    assert_eq!((many.jobs[0].file_count(), many.jobs[0].files(1).len()), (1 << 20, 16));
     assert_eq!(names("[/dev/sdx]\n", 0), ["/dev/sdx"]);
     // Names of a job come after those of [global].
     let (value, warnings) = first("filename", "[global]\nfilename=g\n[a]\nfilename=h\n");

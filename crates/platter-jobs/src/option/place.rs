@@ -20,7 +20,7 @@ pub(super) static ROWS: &[Row] = &[
     ),
     planned("nrfiles", Kind::Integer(1, 1 << 20), "1", "files of the job", ONE_FILE).or(&["nr_files"]),
     planned("openfiles", COUNT, "", "files that are open at once, by default all", ONE_FILE),
-    planned("filesize", Kind::SizeRange, "", "size of each file, by default the part of size", "give size="),
+    done("filesize", Kind::SizeRange, "", "size of the file, where size= does not say; not a range"),
     planned("file_service_type", Kind::Text, "roundrobin", "which of several files is next", ONE_FILE),
     done("size", Kind::Amount(100), "", "bytes of the region, and bytes to transfer"),
     done("io_size", Kind::Amount(100), "", "bytes to transfer, by default size").or(&["io_limit"]),

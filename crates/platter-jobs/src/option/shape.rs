@@ -61,12 +61,11 @@ pub(super) static ROWS: &[Row] = &[
         "the depth at which it fills up again, by default iodepth",
         "the depth is kept full here; leave it out",
     ),
-    planned(
+    idle(
         "io_submit_mode",
         Kind::Word(&["inline", "offload"]),
         "inline",
-        "whether a thread of its own submits",
-        "with rate_iops I/Os start in time without such a thread; leave it out",
+        "I/Os of a rate start in time without a thread of its own",
     ),
     planned(
         "serialize_overlap",

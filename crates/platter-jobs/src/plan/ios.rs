@@ -75,6 +75,8 @@ pub struct Ios {
     pub region: Option<Amount>,
     /// How much is transferred unless time or a number of I/Os ends the job.
     pub transfer: Option<Amount>,
+    /// How often that is done.
+    pub loops: u64,
     /// Most I/Os.
     pub number_ios: Option<u64>,
     /// Time after which the job ends, in nanoseconds.
@@ -97,7 +99,11 @@ impl Planned {
             _ => [0; 3],
         };
         let align = core::array::from_fn(|d| if align[d] == 0 { sizes[d].ends()[0] } else { align[d] });
-        let size = amount("size");
+        let file = match self.job.value("filesize") {
+            Some(Value::SizeRange([low, high])) if low == high => Some(Amount::Bytes(low)),
+            _ => None,
+        };
+        let size = amount("size").or(file);
         Ios {
             shares_pct: self.shares(access),
             sizes,
@@ -107,6 +113,7 @@ impl Planned {
             offset_increment: amount("offset_increment").unwrap_or(Amount::Bytes(0)),
             region: size,
             transfer: amount("io_size").or(size),
+            loops: self.number("loops").unsigned_abs(),
             number_ios: u64::try_from(self.number("number_ios")).ok().filter(|&n| n > 0),
             runtime_ns: match self.job.value("runtime") {
                 Some(Value::Time(ns)) if ns > 0 => Some(ns),

@@ -26,7 +26,8 @@ impl Plan {
         let modifier = access.modifier.map(|by| format!(":{by}")).unwrap_or_default();
         let files = planned.files(0);
         let file = files.first().map_or(String::new(), |file| excerpt(file, 40));
-        let more = if files.len() > 1 { format!(" and {} more", files.len() - 1) } else { String::new() };
+        let count = planned.file_count();
+        let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
         let file = if planned.driver() == "null" { String::new() } else { format!(" {file}{more}") };
         vec![
             format!("{name}{times}"),

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use platter_bench::workload::{DEFAULT_SEED, JobError, JobOptions, RateProcess};
 use platter_jobs::option::Meaning;
-use platter_jobs::value::{Amount, DIRECTIONS, Value};
+use platter_jobs::value::{Amount, Value};
 use platter_jobs::{JobFileError, Order, Planned, Sizes};
 
 /// A time without an end: a job that goes over its region again ends by its number of I/Os.
@@ -12,6 +12,7 @@ const ENDLESS: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The options of a job, but for those that depend on its device.
 pub(super) fn options(planned: &Planned) -> Result<JobOptions, JobFileError> {
     refuse_what_is_only_planned(planned)?;
+    refuse_other_sizes(planned)?;
     let job = &planned.job;
     let access = planned.access();
     let rw = access.word.parse().map_err(|_| {
@@ -90,14 +91,28 @@ pub(super) fn on_device(
     })?;
     let region = ios.region.map(|amount| bytes("size", amount)).transpose()?;
     let mut options = JobOptions { offset, size: region, ..options.clone() };
-    if let (Some(Value::Amount(_)), Some(amount)) = (planned.job.given("io_size"), ios.transfer) {
-        // Going over the region again, or ending before its end.
-        let blocks = bytes("io_size", amount)? / options.bs;
-        options.number_ios = Some(options.number_ios.map_or(blocks, |most| most.min(blocks)));
-        options.runtime = options.runtime.or(Some(ENDLESS));
-        options.time_based = true;
-    }
+    repeat(planned, &mut options, size, bytes)?;
     Ok(options)
+}
+
+/// Of a job that goes over its region more than once, or ends before its end: how many I/Os that is.
+fn repeat(
+    planned: &Planned,
+    options: &mut JobOptions,
+    size: u64,
+    bytes: impl Fn(&str, Amount) -> Result<u64, JobFileError>,
+) -> Result<(), JobFileError> {
+    let ios = planned.ios();
+    if options.time_based || (ios.loops == 1 && planned.job.given("io_size").is_none()) {
+        return Ok(());
+    }
+    let all = options.size.unwrap_or(size.saturating_sub(options.offset));
+    let once = ios.transfer.map_or(Ok(all), |amount| bytes("io_size", amount))?;
+    let blocks = (once / options.bs).saturating_mul(ios.loops);
+    options.number_ios = Some(options.number_ios.map_or(blocks, |most| most.min(blocks)));
+    options.runtime = options.runtime.or(Some(ENDLESS));
+    options.time_based = true;
+    Ok(())
 }
 
 /// The error of the engine at the line of its option.
@@ -126,6 +141,19 @@ fn refuse_what_is_only_planned(planned: &Planned) -> Result<(), JobFileError> {
     Ok(())
 }
 
+/// A size of the file that differs from that of the region.
+fn refuse_other_sizes(planned: &Planned) -> Result<(), JobFileError> {
+    let Some(Value::SizeRange([low, high])) = planned.job.given("filesize") else { return Ok(()) };
+    match planned.job.given("size") {
+        None if low == high => Ok(()),
+        Some(Value::Amount(Amount::Bytes(size))) if low == high && size == low => Ok(()),
+        _ => {
+            let problem = "the file and its region have one size here";
+            Err(planned.job.refuse("filesize", problem, "give size= alone"))
+        }
+    }
+}
+
 /// Bytes per I/O, which all directions of the job share.
 fn block(planned: &Planned) -> Result<u64, JobFileError> {
     let ios = planned.ios();
@@ -141,17 +169,30 @@ fn block(planned: &Planned) -> Result<u64, JobFileError> {
     }
 }
 
-/// I/Os per second.
+/// I/Os per second: those of the option, or bytes per second over the size of an I/O; the lower of both.
 fn rate(planned: &Planned) -> Result<Option<u64>, JobFileError> {
-    let Some(Value::Integers(rates)) = planned.job.given("rate_iops") else { return Ok(None) };
+    let ios = one_rate(planned, "rate_iops")?;
+    let bytes = one_rate(planned, "rate")?;
+    let Some(bytes) = bytes else { return Ok(ios) };
+    let bs = block(planned)?;
+    if bytes < bs {
+        let problem = format!("{bytes} bytes per second are less than an I/O ({bs})");
+        return Err(planned.job.refuse("rate", problem, "give a higher rate"));
+    }
+    Ok(Some(ios.map_or(bytes / bs, |ios| ios.min(bytes / bs))))
+}
+
+/// The rate of the job's direction.
+fn one_rate(planned: &Planned, option: &str) -> Result<Option<u64>, JobFileError> {
+    let Some(Value::Integers(rates)) = planned.job.given(option) else { return Ok(None) };
     let used = planned.access().directions();
-    let mut rates = rates.iter().zip(used).zip(DIRECTIONS).filter(|((_, used), _)| *used);
-    let one = rates.next().map(|((rate, _), _)| *rate);
+    let mut rates = rates.iter().zip(used).filter(|(_, used)| *used);
+    let one = rates.next().map(|(rate, _)| rate.unsigned_abs());
     if rates.next().is_some() {
         let problem = "in a mix it holds for each direction, which is not possible here";
-        return Err(planned.job.refuse("rate_iops", problem, "give a job for each direction"));
+        return Err(planned.job.refuse(option, problem, "give a job for each direction"));
     }
-    Ok(one.map(i64::unsigned_abs).filter(|&rate| rate > 0))
+    Ok(one.filter(|&rate| rate > 0))
 }
 
 /// An option that is a number of 32 bits.

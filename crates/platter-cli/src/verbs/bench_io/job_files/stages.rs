@@ -4,7 +4,8 @@ use super::mapping;
 use super::targets::{Place, Targets};
 use super::wrong;
 use crate::cli::{CliError, Context, On};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicUsize};
 use core::time::Duration;
 use platter_bench::io::{self, Hooks, IoError, IoReport};
 use platter_bench::stats::Seeded;
@@ -133,10 +134,18 @@ fn run_stage(
     if stage.targets.are_simulated() {
         refuse_in_virtual_time(plan, stage)?;
     }
+    // How many works of each section have not ended.
+    let left: Vec<AtomicUsize> = plan.jobs.iter().map(|_| AtomicUsize::new(0)).collect();
+    for work in &stage.works {
+        left[work.section].fetch_add(1, Relaxed);
+    }
     let one = |work: &Work| -> Result<Option<JobResult>, CliError> {
         let planned = &plan.jobs[work.section];
         let devices = stage.targets.devices(&work.places);
-        if !wait_until(began + delay(planned, work.clone), cancel) {
+        let _end = Ended(&left[work.section]);
+        let start = began + delay(planned, work.clone);
+        let waits = || planned.wait_for.is_some_and(|at| left[at].load(Acquire) > 0);
+        if !wait_while(|| waits() || Instant::now() < start, cancel) {
             return Ok(None);
         }
         let report = run_work(planned, work, &devices, cancel)?;
@@ -199,16 +208,22 @@ fn delay(planned: &Planned, clone: u32) -> Duration {
     Duration::from_nanos(low + by_chance.checked_rem(span.saturating_add(1)).unwrap_or(0))
 }
 
-/// Sleeps until then; whether the run goes on.
-fn wait_until(until: Instant, cancel: &AtomicBool) -> bool {
-    loop {
-        if cancel.load(Relaxed) {
-            return false;
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+/// Says that a work has ended, however that came.
+struct Ended<'l>(&'l AtomicUsize);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Release);
+    }
+}
+
+/// Sleeps while that holds; whether the run goes on.
+fn wait_while(holds: impl Fn() -> bool, cancel: &AtomicBool) -> bool {
+    while !cancel.load(Relaxed) {
+        if !holds() {
             return true;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(LOOK);
     }
+    false
 }

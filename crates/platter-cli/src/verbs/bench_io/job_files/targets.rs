@@ -61,7 +61,7 @@ impl Targets {
         let files = planned.files(clone);
         let [file] = &files[..] else {
             let option = if planned.job.given("filename").is_some() { "filename" } else { "nrfiles" };
-            let problem = format!("the job has {} files", files.len());
+            let problem = format!("the job has {} files", planned.file_count());
             return Err(planned.job.refuse(option, problem, "a job here has one; give a job for each"));
         };
         let driver = planned.driver();
