@@ -233,6 +233,8 @@ fn what_cannot_be_run_is_refused_at_its_line_before_anything_is_written() {
     assert!(refused(&dir, 4, &["j.fio"]).contains("j.fio:3: size: 1M is not possible here"));
     let dir = folder(&[("j.fio", "[a]\nfilename=small\noffset=1z\n"), ("small", &"x".repeat(4096))]);
     assert!(refused(&dir, 2, &["j.fio"]).contains("j.fio:3: offset: zones are not followed here"));
+    let dir = folder(&[("j.fio", "[a]\nfilename=/dev/platter/none\nsize=1m\nrw=write\n")]);
+    assert!(refused(&dir, 2, &["j.fio"]).contains("j.fio:2: filename: there is no device /dev/platter/none"));
     let dir = folder(&[("j.fio", "[a]\nfilename=none\n"), ("empty", "; none\n")]);
     assert!(refused(&dir, 2, &["j.fio"]).contains("j.fio:1: size: the size of the job's file is not known"));
     assert!(refused(&dir, 2, &["j.fio", "--rw", "write"]).contains("cannot be used with"));

@@ -5,6 +5,7 @@ use crate::cli::{CliError, Context, On};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::quote_path;
 use platter_bench::stats::Seeded;
+use platter_block::text::printable;
 use platter_disk::device::Device;
 use platter_disk::sys::Direct;
 use platter_jobs::value::Amount;
@@ -71,6 +72,14 @@ impl Targets {
             (_, true) => file.clone(),
             _ => {
                 let path = Path::new(file);
+                if !path.exists() && path.starts_with("/dev") {
+                    let problem = format!("there is no device {}", printable(file));
+                    return Err(planned.job.refuse(
+                        "filename",
+                        problem,
+                        "name one that is there; fio would create a file",
+                    ));
+                }
                 if !path.exists() {
                     wish.create = Some((path.to_owned(), needed(planned, clone)?.next_multiple_of(4096)));
                 }
