@@ -17,6 +17,7 @@ mod bench_schedulers;
 mod check;
 mod completions;
 mod copy;
+mod crash;
 mod ctl;
 mod decoded;
 mod hex;
@@ -47,6 +48,9 @@ pub(crate) enum Verb {
     Check(check::Check),
     /// Copy one device to another
     Copy(copy::Copy),
+    /// Crash-test a program: record its file system calls, cut power at each, check what is left
+    #[command(subcommand)]
+    Crash(crash::Crash),
     /// Call a running server: list, tune, limit, add and remove
     Ctl(ctl::Ctl),
     /// Show the properties and settings of a device, and those of the kernel
@@ -96,6 +100,7 @@ impl Verb {
             Verb::Bench(bench) => bench.run(context),
             Verb::Check(check) => check.run(context),
             Verb::Copy(copy) => copy.run(context),
+            Verb::Crash(crash) => crash.run(context),
             Verb::Ctl(ctl) => ctl.run(context),
             Verb::Info(info) => info.run(context),
             #[cfg(feature = "iscsi")]
