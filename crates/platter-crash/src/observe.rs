@@ -137,8 +137,15 @@ impl Observer {
         Ok(())
     }
 
+    /// The file or directory of a descriptor. A pipe may have the inode that a file had which is gone.
     fn id(&self, tracee: Tracee, fd: u64) -> Option<FileId> {
-        self.ids.get(&node(&tracee.opened(fd).ok()?)).copied()
+        let found = tracee.opened(fd).ok().filter(|found| found.is_file() || found.is_dir())?;
+        self.ids.get(&node(&found)).copied()
+    }
+
+    /// Whether a descriptor is the standard output that the program was started with.
+    fn is_output(&self, tracee: Tracee, fd: u64) -> bool {
+        tracee.opened(fd).is_ok_and(|found| node(&found) == self.output)
     }
 
     /// Whether a path that a call names may be in the directory. One that cannot be read fails in the call as well.
@@ -150,12 +157,10 @@ impl Observer {
     pub(crate) fn concerns(&self, tracee: Tracee, entry: &Entry) -> bool {
         let Some(call) = calls::by_number(entry.number) else { return false };
         let args = &entry.args;
-        let known = |fd| tracee.opened(fd).is_ok_and(|found| self.ids.contains_key(&node(&found)));
+        let known = |fd| self.id(tracee, fd).is_some();
         let inside = |dir, at| self.is_inside(&named(tracee, args, dir, at));
         match call.act {
-            Act::Write { .. } => tracee
-                .opened(args[0])
-                .is_ok_and(|found| self.ids.contains_key(&node(&found)) || node(&found) == self.output),
+            Act::Write { .. } => known(args[0]) || self.is_output(tracee, args[0]),
             Act::Open { dir, path, .. } => {
                 let opens_link = |path: PathBuf| fs::canonicalize(path);
                 let path = named(tracee, args, dir, path);
@@ -216,7 +221,7 @@ impl Observer {
                     let (offset, flags) = (argument(args, offset), argument(args, flags).unwrap_or(0));
                     Some(What::Write { id, fd: args[0], vector, offset, flags })
                 }
-                None => Some(What::Output { vector }),
+                None => self.is_output(tracee, args[0]).then_some(What::Output { vector }),
             },
             Act::Move { to, offset } => {
                 let offset = argument(args, offset).filter(|at| *at != 0);
@@ -285,7 +290,7 @@ impl Observer {
                     Some(at) => tracee.word(*at)?,
                     None => tracee.open_file(*fd)?.position,
                 };
-                self.reread(tracee, name, *id, *fd, end - value..end)?;
+                self.reread(tracee, name, *id, *fd, end.saturating_sub(value)..end)?;
             }
             What::Whole { id, fd } => {
                 let size = tracee.opened(*fd)?.size();
@@ -349,9 +354,9 @@ impl Observer {
         let open = tracee.open_file(fd)?;
         let appends = open.has(libc::O_APPEND) || flags & RWF_APPEND != 0;
         let at = match offset.filter(|at| *at != u64::MAX) {
-            Some(_) if appends => tracee.opened(fd)?.size() - len,
+            Some(_) if appends => tracee.opened(fd)?.size().saturating_sub(len),
             Some(at) => at,
-            None => open.position - len,
+            None => open.position.saturating_sub(len),
         };
         if !data.is_empty() {
             self.add(tracee, begun.name, Change::Write { id, at, data });
@@ -544,5 +549,9 @@ fn begin_open(tracee: Tracee, args: &[u64; 6], dir: bool, path: usize, flags: Fl
         Flags::Create => libc::O_CREAT | libc::O_TRUNC | libc::O_WRONLY,
     };
     let found = fs::metadata(named(tracee, args, dir, path)?);
+    if found.as_ref().is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+        // To open a pipe may wait for another process, which must not wait for this call.
+        return Err(io::Error::from(io::ErrorKind::Unsupported));
+    }
     Ok(What::Open { existed: found.is_ok(), size: found.map_or(0, |found| found.len()), flags })
 }

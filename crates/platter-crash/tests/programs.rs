@@ -427,6 +427,38 @@ fn output_that_is_moved_by_the_kernel_is_an_error() {
     assert!(matches!(&error, RecordError::Unseen(why) if why.contains("splice")), "{error:?}");
 }
 
+/// Whether a program of 64 bits names no interpreter, which would load its libraries.
+fn is_static(elf: &[u8]) -> bool {
+    const INTERPRETER: u8 = 3;
+    let number =
+        |at: usize, len: usize| elf[at..at + len].iter().rev().fold(0, |n, byte| n << 8 | usize::from(*byte));
+    let (first, size, count) = (number(32, 8), number(54, 2), number(56, 2));
+    elf.starts_with(b"\x7fELF\x02") && !(0..count).any(|at| elf[first + at * size] == INTERPRETER)
+}
+
+#[test]
+fn a_static_program_is_seen() {
+    let ldconfig = "/sbin/ldconfig";
+    if !fs::read(ldconfig).is_ok_and(|bytes| is_static(&bytes)) {
+        eprintln!("skipped: {ldconfig} is no static program here");
+        return;
+    }
+    let dir = tempdir().unwrap();
+    let recording = recorded_shell(dir.path(), &format!("{ldconfig} -i -X -C cache")).unwrap();
+    let calls: Vec<&str> = recording.steps.iter().map(|step| step.call.as_str()).collect();
+    assert!(calls.contains(&"write") && calls.iter().any(|call| call.starts_with("rename")), "{calls:?}");
+}
+
+#[test]
+fn a_pipe_with_a_name_is_no_file() {
+    let dir = tempdir().unwrap();
+    let script = "echo x > gone; rm gone; mkfifo pipe; (echo text > pipe) & echo other > other; read line < pipe; echo $line > file; wait";
+    let recording = recorded_shell(dir.path(), script).unwrap();
+    let writes = recording.steps.iter().filter(|step| step.call == "write").count();
+    assert_eq!(writes, 3);
+    assert_eq!(fs::read_to_string(dir.path().join("file")).unwrap(), "text\n");
+}
+
 #[test]
 fn programs_that_fail_or_are_not_there_are_named() {
     let dir = tempdir().unwrap();
