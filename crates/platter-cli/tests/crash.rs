@@ -1,16 +1,22 @@
 //! `platter crash`, with shell scripts and SQLite's own command as programs.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Runs a command line of a page or of a test in this directory.
 fn shell(dir: &Path, line: &str) -> Output {
+    shell_command(dir, line).output().expect("a shell")
+}
+
+fn shell_command(dir: &Path, line: &str) -> Command {
     let bin = Path::new(env!("CARGO_BIN_EXE_platter")).parent().expect("a directory");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).env("PATH", path).env("TMPDIR", dir.join("tmp")).current_dir(dir);
-    shell.output().expect("a shell")
+    shell
 }
 
 fn directory() -> tempfile::TempDir {
@@ -103,6 +109,33 @@ fn what_is_wrong_is_named() {
     ] {
         let said = ends(status, dir.path(), line);
         assert!(said.contains(word), "{line}: {word} is not in: {said}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_process_and_no_directory() {
+    let waits = "sh -c 'echo started >&2; sleep 600 & sleep 600'";
+    for line in [
+        format!("exec platter crash run -q --dir d --check true -- {waits}"),
+        // The check waits, of a state that is not the whole one.
+        "exec platter crash run -q --dir d --check 'test -s e || { echo started >&9; sleep 600 & sleep 600; }' \
+         -- sh -c 'echo x > d/e' 9>&2"
+            .to_owned(),
+    ] {
+        let dir = directory();
+        let mut run = shell_command(dir.path(), &line).stderr(Stdio::piped()).spawn().expect("a shell");
+        let mut said = BufReader::new(run.stderr.take().expect("its messages"));
+        let mut first = String::new();
+        said.read_line(&mut first).expect("a line");
+        assert_eq!(first, "started\n", "{line}");
+        let pid = Pid::from_raw(run.id() as i32).expect("its number");
+        kill_process(pid, Signal::INT).expect("it runs");
+        // Ends when no process has it open any more.
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).expect("text");
+        assert_eq!(run.wait().expect("its end").code(), Some(130), "{line}: {rest}");
+        assert!(rest.contains("interrupted"), "{line}: {rest}");
+        assert_eq!(fs::read_dir(dir.path().join("tmp")).expect("the directory").count(), 0, "{line}");
     }
 }
 
