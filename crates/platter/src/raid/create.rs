@@ -30,7 +30,8 @@ impl Default for Array {
 /// 16 random bytes in the form of RFC 9562, version 4.
 fn new_uuid() -> Result<Uuid, RaidError> {
     let mut bytes = [0u8; 16];
-    getrandom::fill(&mut bytes)
+    // Up to 256 bytes come whole: getrandom(2).
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
         .map_err(|error| RaidError::Refused(format!("the system gives no random numbers: {error}")))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
