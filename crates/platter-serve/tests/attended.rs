@@ -140,7 +140,11 @@ fn wrong_traces(rig: &Rig, count: &AtomicU64) {
     let mut call = rig.call();
     let exists = rig.path("t1");
     for (params, code, part) in [
-        (json!({ "device": "x", "file": "/tmp/x" }), -32000, "there is no device called \"x\"; there are d"),
+        (
+            json!({ "device": "x", "file": "/tmp/x" }),
+            -32000,
+            "there is no device called \"x\"; the only one is d",
+        ),
         (json!({ "device": "d", "file": "t" }), -32000, "absolute path"),
         (json!({ "device": "d", "file": exists.to_str().unwrap() }), -32001, "remove it first"),
         (json!({ "device": "d", "file": "/nowhere/t" }), -32001, "/nowhere/t"),
@@ -221,7 +225,7 @@ fn a_device_comes_to_rest_and_goes_on() {
         }
         goes_on(&count);
         let unknown = refused(call.call("device.drain", json!({ "device": "x" })));
-        assert!(unknown.0 == -32000 && unknown.1.contains("there are d"), "{}", unknown.1);
+        assert!(unknown.0 == -32000 && unknown.1.contains("the only one is d"), "{}", unknown.1);
     });
 
     // Over a disk that answers nothing for a while: a server that holds its requests.

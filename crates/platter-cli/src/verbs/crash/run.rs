@@ -23,8 +23,7 @@ use std::time::{Duration, Instant};
 #[command(after_help = "\
 Examples:
   platter crash run --dir data --check './store verify data.log' -- ./store append data/data.log 100
-  platter crash run --dir db --semantics ext4-ordered --check 'sqlite3 t.db \"pragma integrity_check\" | grep -qx ok' \\
-    -- sqlite3 db/t.db 'create table t(x); insert into t values (1);'
+  platter crash run --dir db --semantics ext4-ordered --check ./check.sh -- sqlite3 db/t.db 'create table t(x)'
 
 The program runs once, and its calls that change files below --dir are recorded. Then power is cut after each of them, and
 each state that may be left is made in a fresh directory, where the check runs by /bin/sh. It finds nothing wrong if it ends

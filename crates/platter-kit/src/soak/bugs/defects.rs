@@ -183,7 +183,7 @@ const REACH: &[(&str, Reach)] = &[
             why: "a disk has to grow again while a bio waits in a layer: one of about 150,000 runs",
         },
     ),
-    ("fua-stripped", Reach::Within(4000)),
+    ("fua-stripped", Reach::Within(8000)),
     (
         "guest-errors-hidden",
         Reach::Targeted {

@@ -450,9 +450,11 @@ impl Run<'_> {
             injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
         let durable = live.op == Op::Flush
             || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
+        // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
+        let shares = live.op == Op::Write && self.stack().has("cache");
         // The program may not have seen yet that the other one has failed.
         let given_up = || self.live.values().any(|other| self.may_flush_be_given_up(other));
-        durable && (failed || self.judged.flush_lost || given_up())
+        (durable || shares) && (failed || self.judged.flush_lost || given_up())
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {
