@@ -189,14 +189,28 @@ fn begin(dir: &Path, number: usize, (verb, kind, args): (&str, For, &str)) -> Wa
     Waiting { what, child, signal, _held: held }
 }
 
+fn needs_libiscsi((verb, _, args): &(&str, For, &str)) -> bool {
+    verb.starts_with("iscsi ") || args.starts_with("iscsi://")
+}
+
+fn lacks_libiscsi() -> bool {
+    let output =
+        platter().args(["info", "iscsi://127.0.0.1:1/iqn.2026-01.org.example:disk/0"]).output().unwrap();
+    stderr(&output).contains("libiscsi is not installed")
+}
+
 #[test]
 fn the_first_signal_ends_every_verb_where_it_waits() {
     let covered: BTreeSet<String> =
         WAITS.iter().map(|row| row.0).chain(NEVER.iter().copied()).map(str::to_owned).collect();
     assert_eq!(verbs(&[]), covered, "each verb has a row in one of the lists");
     let dir = tempdir().unwrap();
-    let waiting: Vec<Waiting> =
-        (0..).zip(WAITS).map(|(number, row)| begin(dir.path(), number, *row)).collect();
+    let lacks = lacks_libiscsi();
+    if lacks {
+        println!("skipped in part: libiscsi is not installed");
+    }
+    let rows = (0..).zip(WAITS).filter(|(_, row)| !lacks || !needs_libiscsi(row));
+    let waiting: Vec<Waiting> = rows.map(|(number, row)| begin(dir.path(), number, *row)).collect();
     for waiting in &waiting {
         kill_process(Pid::from_child(&waiting.child), waiting.signal).unwrap();
     }
