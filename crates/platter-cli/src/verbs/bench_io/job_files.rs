@@ -20,7 +20,7 @@ pub(super) struct JobFiles {
     /// fio's job files, in place of the workload's options; - reads standard input
     #[arg(value_name = "JOBFILE", conflicts_with_all = WORKLOAD)]
     jobs: Vec<PathBuf>,
-    /// Only the jobs of this name, with the options of [global]
+    /// Only the jobs of this name, with the options of global sections
     #[arg(long = "section", value_name = "NAME", requires = "jobs")]
     sections: Vec<String>,
     /// Only print the plan: each job with all of its options, groups, and the rules of its I/Os
