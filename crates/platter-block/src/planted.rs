@@ -91,6 +91,8 @@ planted! {
     SpecByte "spec-byte" "an escaped byte is cut out of the text without a look at what is left of it"
     /// A number of kibibytes in sysfs may be beyond 2^64 bytes.
     SysfsKib "sysfs-kib" "a number of KiB is multiplied without a check"
+    /// The end of an I/O of a trace may lie beyond 2^64.
+    TraceEnd "trace-end" "an I/O of a trace may end beyond 2^64"
     /// A number may have any number of digits after the point.
     ValueDigits "value-digits" "a number may have any count of digits after the point"
     /// The position of a request of a virtual machine may wrap around.

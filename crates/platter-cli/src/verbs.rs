@@ -37,6 +37,7 @@ mod sim;
 mod snapshot;
 mod status;
 mod top;
+mod trace;
 
 /// The verbs.
 #[derive(Subcommand, Debug)]
@@ -88,6 +89,9 @@ pub(crate) enum Verb {
     Status(status::Status),
     /// Watch the devices and clients of a running server
     Top(top::Top),
+    /// Read traces of block I/O: convert blktrace, fio's iolog and public trace sets, and sum them up
+    #[command(subcommand)]
+    Trace(trace::Trace),
     /// Print a completion script for a shell
     Completions(completions::Completions),
     /// Print the manual page, in troff
@@ -117,6 +121,7 @@ impl Verb {
             Verb::Snapshot(snapshot) => snapshot.run(context),
             Verb::Status(status) => status.run(context),
             Verb::Top(top) => top.run(context),
+            Verb::Trace(trace) => trace.run(context),
             Verb::Completions(completions) => completions.run(context),
             Verb::Man(man) => man.run(context),
         }

@@ -27,6 +27,7 @@ mod service_trace;
 mod signature;
 mod spec;
 mod sysfs;
+mod trace;
 mod value;
 mod vhost_message;
 mod vhost_request;
@@ -48,6 +49,7 @@ pub static ALL: &[Target] = &[
     read_trace::TARGET,
     map_file::TARGET,
     job_file::TARGET,
+    trace::TARGET,
     blocks::TARGET,
     mounts::TARGET,
     locks::TARGET,

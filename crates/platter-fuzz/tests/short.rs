@@ -58,6 +58,7 @@ formats! {
     traces_of_reads "read-trace"
     maps_of_rescues "map"
     job_files "job-file"
+    traces_of_other_tools "trace"
     blocks_that_are_verified "blocks"
     mount_tables "mounts"
     lists_of_locks "locks"

@@ -54,6 +54,8 @@ dl{grid-template-columns:1fr}dd{margin-bottom:.4em}}
 .w{stroke:var(--fg);stroke-width:1.2}
 .r{stroke:var(--fg);stroke-dasharray:4 3}
 .l{fill:none;stroke-width:2;stroke-linejoin:round}
+.h1{fill-opacity:.14}.h2{fill-opacity:.24}.h3{fill-opacity:.35}.h4{fill-opacity:.47}.h5{fill-opacity:.6}.h6{fill-opacity:.73}\
+.h7{fill-opacity:.86}
 .d1{stroke-dasharray:7 3}.d2{stroke-dasharray:2 2}.d3{stroke-dasharray:9 3 2 3}
 ";
 

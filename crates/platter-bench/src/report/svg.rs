@@ -7,11 +7,13 @@
 mod axis;
 mod bars;
 mod canvas;
+mod heat;
 mod intervals;
 mod lines;
 
 pub use axis::{Axis, Format, Scale};
 pub use bars::{Bar, BarChart};
+pub use heat::HeatChart;
 pub use intervals::IntervalChart;
 pub use lines::{LineChart, Style};
 

@@ -79,6 +79,8 @@ const WAITS: &[(&str, For, &str)] = &[
     ("snapshot merge", Pipe, "@AT ram(1M)"),
     ("status", Socket, "AT"),
     ("top", Socket, "--once AT"),
+    ("trace convert", Pipe, "AT AT.dump"),
+    ("trace report", Pipe, "AT"),
 ];
 
 /// Verbs that open nothing of the user's.

@@ -10,6 +10,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-scsi", &[&["platter-block", "platter-protocol"]]),
     ("platter-nvme", &[&["platter-block", "platter-protocol"]]),
     ("platter-jobs", &[&["platter-block"]]),
+    ("platter-traces", &[&["platter-block"]]),
     // The arrays of md as data, without I/O.
     ("platter-md", &[&["platter-block"]]),
     ("platter-stack", &[&["platter-block", "platter-md"]]),
@@ -39,6 +40,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "platter-kit",
                 "platter-bench",
                 "platter-jobs",
+                "platter-traces",
                 "platter-repro",
                 "platter-serve",
                 "platter-crash",
@@ -50,7 +52,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             PARTS,
             &["platter", "platter-md", "platter-kit", "platter-bench", "platter-jobs", "platter-remote"],
-            &["platter-protocol", "platter-scsi", "platter-nvme", "platter-serve"],
+            &["platter-protocol", "platter-scsi", "platter-nvme", "platter-serve", "platter-traces"],
         ],
     ),
 ];

@@ -48,6 +48,20 @@ fn attribute(svg: &str, name: &str) -> Vec<f64> {
 }
 
 #[test]
+fn cells_of_a_heat_map_are_shaded_by_their_values() {
+    let columns = vec![vec![1.0, 1.0, 0.0], vec![0.0, 1000.0, 0.0], vec![0.0; 3]];
+    let axes = (Axis::new("time").format(Format::Nanoseconds), Axis::new("place").format(Format::Bytes));
+    let svg = HeatChart::new("heat", axes.clone(), (1e6, 4096.0), columns).svg(720);
+    // Equal cells above each other are one shape.
+    assert_eq!(elements(&svg)["rect"], 2);
+    assert!(svg.contains("f0 h1") && svg.contains("f0 h8"), "{svg}");
+    let heights = attribute(&svg, "height");
+    assert!((heights[1] - 2.0 * heights[2]).abs() < 0.2, "{heights:?}");
+    let empty = HeatChart::new(NASTY, axes, (1.0, 1.0), Vec::new()).svg(200);
+    assert!(!elements(&empty).contains_key("rect") && !empty.contains("NaN"));
+}
+
+#[test]
 fn bars_are_as_long_as_their_values() {
     let svg = bars().svg(720);
     // Two swatches of the legend, five bars.
