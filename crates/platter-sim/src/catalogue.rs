@@ -67,6 +67,12 @@ pub struct Choices {
     pub write_cache: Option<bool>,
     /// The initial state of a flash disk: those of the catalogue are used ([`Start::Steady`]).
     pub start: Option<Start>,
+    /// Flash beyond the size of a flash disk, in thousandths of it.
+    pub over_provisioning: Option<u32>,
+    /// Bytes of a flash disk's cache of fast blocks; 0 for none.
+    pub slc_cache: Option<u64>,
+    /// Idle time after which a flash disk works ahead.
+    pub idle_after: Option<Span>,
     /// Seed of all random numbers.
     pub seed: u64,
     /// The disk is attached to a bus: its own interface costs no time.
@@ -105,6 +111,19 @@ pub fn by_name(name: &str) -> Option<&'static DiskModel> {
     TABLE.iter().find(|row| row.name == name)
 }
 
+impl Choices {
+    /// A flash disk with these settings.
+    fn flash(&self, mut params: SsdParams) -> SsdParams {
+        params.seed = self.seed;
+        params.start = self.start.unwrap_or(params.start);
+        params.buffer.write_back = self.write_cache.unwrap_or(params.buffer.write_back);
+        params.over_provisioning = self.over_provisioning.unwrap_or(params.over_provisioning);
+        params.slc.bytes = self.slc_cache.unwrap_or(params.slc.bytes);
+        params.background = self.idle_after.or(params.background);
+        params
+    }
+}
+
 impl DiskModel {
     /// Builds the disk.
     ///
@@ -114,10 +133,7 @@ impl DiskModel {
         Ok(match self.kind {
             Kind::Mechanical(params) => mechanical(params(), self.queue, choices)?,
             Kind::Flash(params) => {
-                let mut params = params();
-                params.seed = choices.seed;
-                params.start = choices.start.unwrap_or(params.start);
-                params.buffer.write_back = choices.write_cache.unwrap_or(params.buffer.write_back);
+                let params = choices.flash(params());
                 let wrong = |error: crate::flash::SsdError| ParamsError {
                     what: error.what.to_owned(),
                     found: error.found,

@@ -79,6 +79,12 @@ impl<'m> Host<'m> {
         self.now.since(began)
     }
 
+    /// Issues nothing for a while.
+    pub(crate) fn wait(&mut self, span: Span) {
+        self.settle();
+        self.now += span;
+    }
+
     /// Runs until the disk is idle.
     pub(crate) fn settle(&mut self) {
         while self.model.next_event().is_some() {

@@ -5,8 +5,9 @@
 //! one operation at a time, and a translation layer that maps sectors in units of 4 KiB to any place and
 //! collects garbage. Not modelled: wear, errors, read-ahead of the controller, suspended programs.
 //!
-//! Memory: a unit of 4 KiB that was ever written takes 4 bytes for its place and 4 for the reverse mapping,
-//! so a full terabyte takes 2 GB. Units that were never touched take none, in a steady state as well.
+//! Memory: a unit of 4 KiB that was ever written takes 4 bytes for its place, a place of a block that was written 4 for
+//! the reverse mapping: at most 8 bytes for each 4 KiB and 4 for each 4 KiB of the over-provisioning, 2.2 GB for a
+//! terabyte written in full. Units that were never touched take none, in a steady state as well.
 
 mod buffer;
 mod collect;
@@ -22,8 +23,10 @@ mod ssd;
 mod start;
 
 #[cfg(test)]
+mod collect_tests;
+#[cfg(test)]
 mod tests;
 
 pub use meter::SsdMeter;
-pub use params::{Buffer, Control, Link, SsdError, SsdParams, Start};
+pub use params::{Buffer, Control, Link, Slc, SsdError, SsdParams, Start};
 pub use ssd::Ssd;

@@ -173,6 +173,11 @@ fn what_a_spec_cannot_mean_is_said() {
         ("sim(none.diskspecs)", ["none.diskspecs", "expected"]),
         ("sim(cloud, write_cache=on)", ["`write_cache`", "no effect"]),
         ("sim(x15, start=steady)", ["`start`", "no effect"]),
+        ("sim(x15, slc_cache=1G)", ["`slc_cache`", "no effect"]),
+        ("sim(sata_ssd, over_provisioning=1)", ["over-provisioning is 1", "more of it"]),
+        ("sim(sata_ssd, over_provisioning=0)", ["`over_provisioning`", "1 to 10000"]),
+        ("sim(sata_ssd, slc_cache=300G)", ["SLC cache is 322122547200", "at most the size"]),
+        ("sim(sata_ssd, idle_after=1us)", ["`idle_after`", "1ms"]),
         ("sim(x15, parv=a.parv)", ["`parv`", "no effect"]),
         ("sim(sata_ssd, queue=sptf)", ["`queue`", "no effect"]),
     ] {

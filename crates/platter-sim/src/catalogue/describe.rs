@@ -225,6 +225,13 @@ fn flash(values: &mut Values, params: &SsdParams) {
     values.add("buffer", "size", params.buffer.bytes, "bytes");
     values.switch("buffer", "write-back", params.buffer.write_back);
     values.switch("buffer", "protected against power cuts", params.buffer.protected);
+    if params.slc.bytes == 0 {
+        return values.switch("SLC cache", "there is one", false);
+    }
+    values.add("SLC cache", "size", params.slc.bytes, "bytes");
+    values.add("SLC cache", "bits of a cell otherwise", params.slc.bits, "");
+    values.span("SLC cache", "read", params.slc.read);
+    values.span("SLC cache", "program", params.slc.program);
 }
 
 /// The initial state of a flash disk, in words.

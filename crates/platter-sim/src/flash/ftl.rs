@@ -24,6 +24,8 @@ enum Block {
 pub(super) enum For {
     Host,
     Collection,
+    /// The host, in the cache.
+    Cache,
 }
 
 /// A block that is being filled, row by row.
@@ -41,8 +43,46 @@ struct Die {
     /// Valid units of all of them.
     all: u32,
     free: VecDeque<u32>,
-    /// One for the host and one for garbage collection.
-    open: [Option<Open>; 2],
+    /// One for the host, one for garbage collection and one of the cache.
+    open: [Option<Open>; 3],
+    /// Erased blocks of the cache, and those that are not, oldest first.
+    slc_free: VecDeque<u32>,
+    slc_used: VecDeque<u32>,
+}
+
+impl Die {
+    fn new(shape: Shape, initial: &Initial, die: u32) -> Die {
+        let valid: Vec<u32> = (0..shape.all_blocks()).map(|block| initial.valid(die, block)).collect();
+        let written = initial.blocks();
+        let cache = shape.blocks..shape.all_blocks();
+        let used = written > 0;
+        let block = |block| match block < written || used && cache.contains(&block) {
+            true => Block::Initial,
+            false => Block::Free,
+        };
+        let (slc_used, slc_free) = if used { (cache.clone(), 0..0) } else { (0..0, cache.clone()) };
+        Die {
+            blocks: (0..shape.all_blocks()).map(block).collect(),
+            all: valid.iter().sum(),
+            valid,
+            free: (written..shape.blocks).collect(),
+            open: [None; 3],
+            slc_free: slc_free.collect(),
+            slc_used: slc_used.collect(),
+        }
+    }
+
+    /// Begins a block.
+    fn open(&mut self, who: For, shape: Shape) -> &mut Open {
+        let free = if who == For::Cache { &mut self.slc_free } else { &mut self.free };
+        let block = free.pop_front().expect("callers know of an erased block");
+        if who == For::Cache {
+            self.slc_used.push_back(block);
+        }
+        let rows = if who == For::Cache { shape.slc_rows } else { shape.rows };
+        self.blocks[block as usize] = Block::Written(vec![NO_UNIT; (rows * shape.row_units) as usize].into());
+        self.open[who as usize].insert(Open { block, rows: 0 })
+    }
 }
 
 /// Page-mapped translation with greedy garbage collection, die by die.
@@ -56,19 +96,8 @@ pub(super) struct Ftl {
 
 impl Ftl {
     pub(super) fn new(shape: Shape, initial: Initial) -> Ftl {
-        let die = |die: u32| {
-            let valid: Vec<u32> = (0..shape.blocks).map(|block| initial.valid(die, block)).collect();
-            let written = initial.blocks();
-            let block = |block| if block < written { Block::Initial } else { Block::Free };
-            Die {
-                blocks: (0..shape.blocks).map(block).collect(),
-                all: valid.iter().sum(),
-                valid,
-                free: (written..shape.blocks).collect(),
-                open: [None; 2],
-            }
-        };
-        Ftl { shape, map: Map::new(shape.units), dies: (0..shape.dies).map(die).collect(), initial }
+        let dies = (0..shape.dies).map(|die| Die::new(shape, &initial, die)).collect();
+        Ftl { shape, map: Map::new(shape.units), dies, initial }
     }
 
     /// The row of a unit: die, and number of the row in the die.
@@ -82,9 +111,9 @@ impl Ftl {
             Entry::Nowhere => None,
             Entry::Initial => self.initial.place(unit),
             Entry::At(place) => {
-                let size = self.shape.block_units();
+                let (size, blocks) = (self.shape.block_units(), self.shape.all_blocks());
                 let block = place / size;
-                Some((block / self.shape.blocks, block % self.shape.blocks, place % size))
+                Some((block / blocks, block % blocks, place % size))
             }
         }
     }
@@ -106,9 +135,19 @@ impl Ftl {
         true
     }
 
+    /// The block of each die that is being collected at first, if there is one.
+    pub(super) fn first_victim(&self) -> Option<u32> {
+        self.initial.blocks().checked_sub(1)
+    }
+
     /// The block of a row.
     pub(super) fn block_of(&self, row: u32) -> u32 {
         row / self.shape.rows
+    }
+
+    /// Whether a block is of the cache.
+    pub(super) fn is_cache(&self, block: u32) -> bool {
+        block >= self.shape.blocks
     }
 
     /// Number of units from this one on that are not mapped because nothing near them was ever written.
@@ -116,9 +155,12 @@ impl Ftl {
         if self.initial.blocks() == 0 { self.map.untouched(unit) } else { 0 }
     }
 
-    /// Erased blocks of a die.
-    pub(super) fn free(&self, die: u32) -> u32 {
-        self.dies[die as usize].free.len() as u32
+    /// Places of a die that can be filled before another block is erased, without the cache.
+    pub(super) fn unfilled(&self, die: u32) -> u32 {
+        let die = &self.dies[die as usize];
+        let left = |who: For| die.open[who as usize].map_or(0, |open| self.shape.rows - open.rows);
+        let rows = die.free.len() as u32 * self.shape.rows + left(For::Host) + left(For::Collection);
+        rows * self.shape.row_units
     }
 
     /// Whether a die can take another row of the host without the risk that all of its units become valid.
@@ -133,23 +175,29 @@ impl Ftl {
         die.free.len() > 1 || die.open[For::Host as usize].is_some_and(|open| open.rows < self.shape.rows)
     }
 
+    /// Whether the cache of a die has a row for the host.
+    pub(super) fn can_cache(&self, die: u32) -> bool {
+        let die = &self.dies[die as usize];
+        let open = die.open[For::Cache as usize];
+        !die.slc_free.is_empty() || open.is_some_and(|open| open.rows < self.shape.slc_rows)
+    }
+
     /// Takes the next row of a die; `None` while no block is free. The last free block is for collection.
     pub(super) fn take_row(&mut self, die: u32, who: For) -> Option<u32> {
-        let (rows, size) = (self.shape.rows, self.shape.block_units());
+        let shape = self.shape;
         let die = &mut self.dies[die as usize];
-        let keep = usize::from(who == For::Host);
-        let open = &mut die.open[who as usize];
-        if open.is_none_or(|open| open.rows == rows) {
-            if die.free.len() <= keep {
-                return None;
-            }
-            let block = die.free.pop_front()?;
-            die.blocks[block as usize] = Block::Written(vec![NO_UNIT; size as usize].into());
-            *open = Some(Open { block, rows: 0 });
-        }
-        let open = open.as_mut()?;
+        let (rows, left) = match who {
+            For::Host => (shape.rows, die.free.len().saturating_sub(1)),
+            For::Collection => (shape.rows, die.free.len()),
+            For::Cache => (shape.slc_rows, die.slc_free.len()),
+        };
+        let open = match die.open[who as usize] {
+            Some(open) if open.rows < rows => die.open[who as usize].insert(open),
+            _ if left == 0 => return None,
+            _ => die.open(who, shape),
+        };
         open.rows += 1;
-        Some(open.block * rows + open.rows - 1)
+        Some(open.block * shape.rows + open.rows - 1)
     }
 
     /// Puts a unit at a place of a row that was taken.
@@ -164,11 +212,11 @@ impl Ftl {
         to.valid[block as usize] += 1;
         to.all += 1;
         let size = self.shape.block_units();
-        self.map.set(unit, Some((die * self.shape.blocks + block) * size + place));
+        self.map.set(unit, Some((die * self.shape.all_blocks() + block) * size + place));
     }
 
     /// The block of a die with the fewest valid units (the first of several), and their number: greedy
-    /// collection. Excludes blocks that are being filled, and `except`.
+    /// collection. Excludes the cache, blocks that are being filled, and `except`.
     pub(super) fn victim(&self, die: u32, except: Option<u32>) -> Option<(u32, u32)> {
         let rows = self.shape.rows;
         let die = &self.dies[die as usize];
@@ -183,9 +231,22 @@ impl Ftl {
             .map(|(valid, block)| (block, valid))
     }
 
+    /// The block of the cache that has been used longest. It is filled no further.
+    pub(super) fn oldest_cached(&mut self, die: u32) -> Option<u32> {
+        let die = &mut self.dies[die as usize];
+        let block = *die.slc_used.front()?;
+        let open = &mut die.open[For::Cache as usize];
+        *open = open.filter(|open| open.block != block);
+        Some(block)
+    }
+
     /// The first row of a block, from `row` on, with valid units; appends them to `units`.
     pub(super) fn next_valid(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) -> Option<u32> {
-        (row..self.shape.rows).find(|&row| {
+        if self.dies[die as usize].valid[block as usize] == 0 {
+            return None;
+        }
+        let rows = if self.is_cache(block) { self.shape.slc_rows } else { self.shape.rows };
+        (row..rows).find(|&row| {
             self.valid_in(die, block, row, units);
             !units.is_empty()
         })
@@ -211,6 +272,7 @@ impl Ftl {
 
     /// A block was erased.
     pub(super) fn release(&mut self, die: u32, block: u32) {
+        let cache = self.is_cache(block);
         let die = &mut self.dies[die as usize];
         debug_assert_eq!(die.valid[block as usize], 0, "what is erased was copied");
         for open in &mut die.open {
@@ -219,6 +281,11 @@ impl Ftl {
             }
         }
         die.blocks[block as usize] = Block::Free;
-        die.free.push_back(block);
+        if cache {
+            die.slc_used.retain(|&used| used != block);
+            die.slc_free.push_back(block);
+        } else {
+            die.free.push_back(block);
+        }
     }
 }

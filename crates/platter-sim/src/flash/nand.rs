@@ -34,12 +34,15 @@ impl Job {
     }
 }
 
+/// An operation, and whether it concerns a row of the cache.
+type Work = (Job, bool);
+
 #[derive(Debug, Default)]
 struct Die {
     /// A command of the host waits for these.
-    reads: VecDeque<Job>,
-    work: VecDeque<Job>,
-    now: Option<Job>,
+    reads: VecDeque<Work>,
+    work: VecDeque<Work>,
+    now: Option<Work>,
     /// Reads since the last other work.
     streak: u32,
 }
@@ -50,8 +53,9 @@ pub(super) struct Nand {
     dies: Vec<Die>,
     /// When each channel is free. Data is moved in the order in which it is ready.
     channels: Vec<Time>,
-    read: Span,
-    program: Span,
+    /// Of a row, and of one of the cache.
+    read: [Span; 2],
+    program: [Span; 2],
     erase: Span,
     unit: Span,
     row: Span,
@@ -68,8 +72,8 @@ impl Nand {
         Nand {
             dies: (0..params.channels * params.dies).map(|_| Die::default()).collect(),
             channels: vec![Time(0); params.channels as usize],
-            read: params.read,
-            program: params.program,
+            read: [params.read, params.slc.read],
+            program: [params.program, params.slc.program],
             erase: params.erase,
             unit: time_of(UNIT, params.channel_rate),
             row: time_of(UNIT * u64::from(row_units), params.channel_rate),
@@ -79,14 +83,14 @@ impl Nand {
     /// Programs, erases and copies that wait for a die or are in progress.
     pub(super) fn backlog(&self, die: u32) -> usize {
         let die = &self.dies[die as usize];
-        die.work.len() + usize::from(die.now.is_some_and(|job| job.units().is_none()))
+        die.work.len() + usize::from(die.now.is_some_and(|(job, _)| job.units().is_none()))
     }
 
-    pub(super) fn push(&mut self, now: Time, die: u32, job: Job, events: &mut EventQueue<Event>) {
+    pub(super) fn push(&mut self, now: Time, die: u32, work: Work, events: &mut EventQueue<Event>) {
         let to = &mut self.dies[die as usize];
-        match job {
-            Job::Read { .. } | Job::Fill { .. } => to.reads.push_back(job),
-            Job::Collect { .. } | Job::Program { .. } | Job::Erase { .. } => to.work.push_back(job),
+        match work.0 {
+            Job::Read { .. } | Job::Fill { .. } => to.reads.push_back(work),
+            Job::Collect { .. } | Job::Program { .. } | Job::Erase { .. } => to.work.push_back(work),
         }
         self.start(now, die, events);
     }
@@ -100,15 +104,15 @@ impl Nand {
         let work_first = at.streak >= READS_AT_ONCE && !at.work.is_empty();
         let read = if work_first { None } else { at.reads.pop_front() };
         at.streak = if read.is_some() { at.streak + 1 } else { 0 };
-        let Some(job) = read.or_else(|| at.work.pop_front()) else { return };
-        at.now = Some(job);
+        let Some((job, cache)) = read.or_else(|| at.work.pop_front()) else { return };
+        at.now = Some((job, cache));
         match job {
             Job::Program { .. } => {
                 let moved = self.move_data(now, die, self.row);
-                events.plan(moved + self.program, Event::Done(die));
+                events.plan(moved + self.program[usize::from(cache)], Event::Done(die));
             }
             Job::Erase { .. } => events.plan(now + self.erase, Event::Done(die)),
-            _ => events.plan(now + self.read, Event::Sensed(die)),
+            _ => events.plan(now + self.read[usize::from(cache)], Event::Sensed(die)),
         }
     }
 
@@ -121,15 +125,15 @@ impl Nand {
 
     /// A row is in the die's register: it is moved over the channel and occupies the die until then.
     pub(super) fn sensed(&mut self, now: Time, die: u32, events: &mut EventQueue<Event>) {
-        let units = self.dies[die as usize].now.and_then(Job::units).unwrap_or(0);
+        let units = self.dies[die as usize].now.and_then(|(job, _)| job.units()).unwrap_or(0);
         let moved = self.move_data(now, die, Span(self.unit.0 * u64::from(units)));
         events.plan(moved, Event::Done(die));
     }
 
     /// A die has finished an operation, and begins the next.
     pub(super) fn done(&mut self, now: Time, die: u32, events: &mut EventQueue<Event>) -> Option<Job> {
-        let job = self.dies[die as usize].now.take();
+        let work = self.dies[die as usize].now.take();
         self.start(now, die, events);
-        job
+        work.map(|(job, _)| job)
     }
 }

@@ -6,10 +6,9 @@ use std::fmt;
 /// Bytes that are mapped as one unit.
 pub(super) const UNIT: u64 = 4096;
 
-/// Blocks of each die that are not available for data of the host: those being filled by the host and by
-/// garbage collection, one for garbage collection to begin with, and one so that there is always a block to
-/// collect.
-pub(super) const RESERVE: u64 = 4;
+/// Blocks of each die that are not available for data of the host: those that garbage collection keeps
+/// [unfilled](super::collect), and one so that there is always a block to collect.
+pub(super) const RESERVE: u64 = 5;
 
 /// A flash disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +25,7 @@ pub struct SsdParams {
     pub page: u32,
     /// Pages of a block.
     pub pages: u32,
-    /// Flash that the host does not see, in thousandths of the size, at least.
+    /// Flash that the host does not see, in thousandths of the size, at least; what the cache takes comes on top.
     pub over_provisioning: u32,
     /// Time until a page is in a die's register.
     pub read: Span,
@@ -42,6 +41,8 @@ pub struct SsdParams {
     pub control: Control,
     /// The buffer for writes.
     pub buffer: Buffer,
+    /// The cache of blocks with one bit in each cell.
+    pub slc: Slc,
     /// Idle time after which garbage is collected ahead of need. `None`: only when blocks run out.
     pub background: Option<Span>,
     /// The initial state.
@@ -83,12 +84,27 @@ pub struct Buffer {
     pub protected: bool,
 }
 
+/// Blocks that are used with one bit in each cell, which makes them fast. Writes go there while there is room; when the
+/// disk is idle their data is moved to blocks that use all bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slc {
+    /// Bytes that they hold, at least; 0 for no cache.
+    pub bytes: u64,
+    /// Bits of a cell otherwise: a block holds this many times as much.
+    pub bits: u32,
+    /// Time until a page is in a die's register.
+    pub read: Span,
+    /// Time to program a page.
+    pub program: Span,
+}
+
 /// The state of a disk before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Nothing: all is erased.
     Erased,
-    /// All of it was written, then overwritten at random until the distribution of valid units is stationary.
+    /// All of it was written, then overwritten at random until the distribution of valid units is stationary. The
+    /// [cache](Slc) is used up.
     Steady,
 }
 
@@ -118,10 +134,14 @@ pub(super) struct Shape {
     /// Units that the host sees.
     pub(super) units: u32,
     pub(super) dies: u32,
-    /// Blocks of a die.
+    /// Blocks of a die, without those of the cache.
     pub(super) blocks: u32,
+    /// Blocks of a die that are its cache; their numbers follow the others'.
+    pub(super) slc_blocks: u32,
     /// Rows of a block.
     pub(super) rows: u32,
+    /// Rows of a block of the cache.
+    pub(super) slc_rows: u32,
     /// Units of a row.
     pub(super) row_units: u32,
 }
@@ -130,6 +150,16 @@ impl Shape {
     /// Units of a block.
     pub(super) fn block_units(&self) -> u32 {
         self.rows * self.row_units
+    }
+
+    /// Rows by which a die is apart from the others: 1 to all of a block.
+    pub(super) fn stagger(&self, die: u32) -> u32 {
+        (u64::from(self.rows) * u64::from(die + 1)).div_ceil(u64::from(self.dies)) as u32
+    }
+
+    /// Blocks of a die, those of the cache included.
+    pub(super) fn all_blocks(&self) -> u32 {
+        self.blocks + self.slc_blocks
     }
 }
 
@@ -147,7 +177,7 @@ impl SsdParams {
     /// Parameters that no disk can have.
     pub fn raw_bytes(&self) -> Result<u64, SsdError> {
         let shape = self.shape()?;
-        Ok(u64::from(shape.dies) * u64::from(shape.blocks) * u64::from(shape.block_units()) * UNIT)
+        Ok(u64::from(shape.dies) * u64::from(shape.all_blocks()) * u64::from(shape.block_units()) * UNIT)
     }
 
     fn check_ranges(&self) -> Result<(), SsdError> {
@@ -174,6 +204,14 @@ impl SsdParams {
         check(most(self.link.queues, 1024), "number of queues", self.link.queues, "1 to 1024")?;
         check(most(self.link.depth, 65536), "depth of a queue", self.link.depth, "1 to 65536")?;
         check(self.buffer.bytes >= 1 << 20, "buffer size", self.buffer.bytes, "at least 1M")?;
+        check(most(self.slc.bits, 8), "bits of a cell", self.slc.bits, "1 to 8")?;
+        check(
+            self.slc.bytes == 0 || self.pages >= self.slc.bits,
+            "SLC cache",
+            self.slc.bytes,
+            "0 where a block has fewer pages than a cell has bits",
+        )?;
+        check(self.slc.bytes <= self.size, "SLC cache", self.slc.bytes, "at most the size")?;
         check(self.over_provisioning <= 10_000, "over-provisioning", self.over_provisioning, "up to 10000")
     }
 
@@ -193,8 +231,12 @@ impl SsdParams {
             self.over_provisioning,
             &format!("flash for {needed} blocks on each die, not {blocks}: more of it, or smaller blocks"),
         )?;
-        let all = blocks * block * u64::from(dies);
+        let slc_rows = self.pages / self.slc.bits;
+        let slc_block = (u64::from(row_units) * u64::from(slc_rows) * UNIT).max(1);
+        let slc_blocks = self.slc.bytes.div_ceil(slc_block * u64::from(dies));
+        let all = (blocks + slc_blocks) * block * u64::from(dies);
         check(all < u64::from(u32::MAX) - 1, "flash", all * UNIT, "less than 16 TiB in all")?;
-        Ok(Shape { units: units as u32, dies, blocks: blocks as u32, rows: self.pages, row_units })
+        let (blocks, slc_blocks) = (blocks as u32, slc_blocks as u32);
+        Ok(Shape { units: units as u32, dies, blocks, slc_blocks, rows: self.pages, slc_rows, row_units })
     }
 }

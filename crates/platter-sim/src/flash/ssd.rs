@@ -66,12 +66,12 @@ impl Ssd {
             Start::Erased => Initial::erased(shape),
             Start::Steady => Initial::steady(shape, params.seed),
         };
+        let ftl = Ftl::new(shape, initial);
         Ok(Ssd {
-            ftl: Ftl::new(shape, initial),
             nand: Nand::new(&params, shape.row_units),
             events: EventQueue::new(),
             store: Store::default(),
-            collector: Collector::new(shape.dies),
+            collector: Collector::new(shape, ftl.first_victim()),
             meter: SsdMeter::default(),
             commands: Vec::new(),
             free: Vec::new(),
@@ -84,6 +84,7 @@ impl Ssd {
             waiters: Vec::new(),
             taken: 0,
             idle: false,
+            ftl,
             params,
             shape,
         })
@@ -104,6 +105,13 @@ impl Ssd {
 
     fn inside_mut(&mut self, index: u32) -> &mut Inside {
         self.commands[index as usize].as_mut().expect("events name commands that are inside")
+    }
+
+    /// Everything up to a time happens.
+    fn catch_up(&mut self, now: Time) {
+        while let Some((at, event)) = self.events.pop(now) {
+            self.happen(at, event);
+        }
     }
 
     fn happen(&mut self, now: Time, event: Event) {
@@ -184,9 +192,10 @@ impl Ssd {
     }
 
     fn ask(&mut self, now: Time, command: u32, row: Option<(u32, u32, u32, u32)>) {
-        let Some((die, _, units, bytes)) = row else { return };
+        let Some((die, at, units, bytes)) = row else { return };
         self.meter.count_read();
-        self.nand.push(now, die, Job::Read { command, units, bytes }, &mut self.events);
+        let cache = self.ftl.is_cache(self.ftl.block_of(at));
+        self.nand.push(now, die, (Job::Read { command, units, bytes }, cache), &mut self.events);
     }
 
     /// Sends bytes over the link, behind those that were ready before.
@@ -230,10 +239,11 @@ impl Ssd {
             if self.store.holds(unit) {
                 continue;
             }
-            let Some((die, _)) = self.ftl.row_of(unit) else { continue };
+            let Some((die, row)) = self.ftl.row_of(unit) else { continue };
             self.inside_mut(index).waits += 1;
             self.meter.count_read();
-            self.nand.push(now, die, Job::Fill { command: index, units: 1 }, &mut self.events);
+            let cache = self.ftl.is_cache(self.ftl.block_of(row));
+            self.nand.push(now, die, (Job::Fill { command: index, units: 1 }, cache), &mut self.events);
         }
         if self.inside(index).waits == 0 {
             self.absorb(now, index);
@@ -286,7 +296,7 @@ impl Ssd {
         }
     }
 
-    /// Finds rows for batches: on the die with the least work among those with a free row.
+    /// Finds rows for batches: on the die with the least work among those with a row to give, in the cache first.
     pub(super) fn house(&mut self, now: Time) {
         while let Some(&batch) = self.store.homeless.front() {
             let Some((die, row)) = self.find_row(now) else { return };
@@ -300,25 +310,36 @@ impl Ssd {
                 }
             }
             self.store.batch(batch).units = units;
-            self.nand.push(now, die, Job::Program { batch }, &mut self.events);
+            let cache = self.ftl.is_cache(self.ftl.block_of(row));
+            self.nand.push(now, die, (Job::Program { batch }, cache), &mut self.events);
             self.collect_if_short(now, die);
         }
     }
 
     fn find_row(&mut self, now: Time) -> Option<(u32, u32)> {
+        let cached = match self.shape.slc_blocks {
+            0 => None,
+            _ => self.least_busy(|die| self.ftl.can_cache(die)).map(|die| (die, For::Cache)),
+        };
+        let (die, who) = match cached {
+            Some(cached) => cached,
+            None => match self.least_busy(|die| self.ftl.can_take(die) && self.keeps_up(die)) {
+                Some(die) => (die, For::Host),
+                None => {
+                    (0..self.shape.dies).for_each(|die| self.collect_if_short(now, die));
+                    return None;
+                }
+            },
+        };
+        self.collector.next_die = (die + 1) % self.shape.dies;
+        Some((die, self.ftl.take_row(die, who)?))
+    }
+
+    /// The die with the least work, in turn, among those with room.
+    fn least_busy(&self, with: impl Fn(u32) -> bool) -> Option<u32> {
         let (dies, next) = (self.shape.dies, self.collector.next_die);
         let in_turn = (0..dies).map(|at| (next + at) % dies).filter(|&die| self.ftl.has_room(die));
-        let best = in_turn.filter(|&die| self.ftl.can_take(die)).min_by_key(|&die| self.nand.backlog(die));
-        match best {
-            Some(die) => {
-                self.collector.next_die = (die + 1) % dies;
-                Some((die, self.ftl.take_row(die, For::Host)?))
-            }
-            None => {
-                (0..dies).for_each(|die| self.collect_if_short(now, die));
-                None
-            }
-        }
+        in_turn.filter(|&die| with(die)).min_by_key(|&die| self.nand.backlog(die))
     }
 
     fn programmed(&mut self, now: Time, batch: u32) {
@@ -406,6 +427,9 @@ impl Model for Ssd {
         if self.inside >= self.depth() {
             return false;
         }
+        if self.inside == 0 {
+            self.catch_up(now);
+        }
         let left = if command.op.has_data() { u64::from(command.sectors) * 512 } else { 0 };
         let inside = Inside { command: *command, left, waits: 0 };
         let index = self.free.pop().unwrap_or(self.commands.len() as u32);
@@ -421,14 +445,13 @@ impl Model for Ssd {
         true
     }
 
+    /// What the disk does on its own has no event here: it is caught up with when a command comes.
     fn next_event(&self) -> Option<Time> {
-        self.events.next()
+        if self.inside == 0 { None } else { self.events.next() }
     }
 
     fn advance(&mut self, now: Time, ended: &mut Vec<Ended>) {
-        while let Some((at, event)) = self.events.pop(now) {
-            self.happen(at, event);
-        }
+        self.catch_up(now);
         ended.append(&mut self.ended);
     }
 }

@@ -6,7 +6,10 @@
 //! of SSD write performance", 2012). So block `k` of `n`, newest first, holds `(1 - q)^k` of its units, with
 //! `q` such that all of them together hold the disk. The units are distributed by a fixed permutation.
 
-use super::params::{RESERVE, Shape};
+use super::params::Shape;
+
+/// Erased blocks of each die in a steady state.
+const ERASED: u32 = 3;
 
 /// The state before the first command.
 #[derive(Clone, Debug)]
@@ -33,13 +36,16 @@ impl Initial {
 
     /// All is written, at random.
     pub(super) fn steady(shape: Shape, seed: u64) -> Initial {
-        let blocks = shape.blocks - RESERVE as u32;
+        let blocks = shape.blocks - ERASED;
         let units = u64::from(shape.units);
         let mut before = vec![0];
+        let dies = u64::from(shape.dies);
+        let oldest = aged(units / dies, blocks, shape.block_units()).last().copied().unwrap_or(0);
         for die in 0..shape.dies {
-            let share =
-                units / u64::from(shape.dies) + u64::from(u64::from(die) < units % u64::from(shape.dies));
-            for valid in aged(share, blocks, shape.block_units()) {
+            let share = units / dies + u64::from(u64::from(die) < units % dies);
+            let left = oldest / shape.rows * (shape.rows - shape.stagger(die));
+            let others = aged(share - u64::from(left), blocks - 1, shape.block_units());
+            for valid in others.into_iter().chain([left]) {
                 let sum = before.last().copied().unwrap_or(0) + valid;
                 before.push(sum);
             }
@@ -62,6 +68,13 @@ impl Initial {
         self.before[at + 1] - self.before[at]
     }
 
+    /// The first place of a block that may be valid, and the number of places from there on.
+    fn part(&self, die: u32, block: u32) -> (u64, u64) {
+        let copied = if block + 1 == self.blocks { self.shape.stagger(die) } else { 0 };
+        let from = u64::from(copied) * u64::from(self.shape.row_units);
+        (from, u64::from(self.shape.block_units()) - from)
+    }
+
     /// The place of a unit: die, block, place in the block.
     pub(super) fn place(&self, unit: u32) -> Option<(u32, u32, u32)> {
         if self.blocks == 0 {
@@ -72,15 +85,20 @@ impl Initial {
         let at = self.before.partition_point(|&before| before <= position) as u32 - 1;
         let (die, block) = (at / self.blocks, at % self.blocks);
         let within = position - self.before[at as usize];
-        let spread = u64::from(within) * u64::from(self.shape.block_units());
-        Some((die, block, (spread / u64::from(self.valid(die, block))) as u32))
+        let (from, all) = self.part(die, block);
+        let place = from + u64::from(within) * all / u64::from(self.valid(die, block));
+        Some((die, block, place as u32))
     }
 
     /// The unit at a place, if there is one.
     pub(super) fn unit_at(&self, die: u32, block: u32, place: u32) -> Option<u32> {
-        let (valid, all) = (u64::from(self.valid(die, block)), u64::from(self.shape.block_units()));
-        let within = (u64::from(place) * valid).div_ceil(all);
-        if within >= valid || within * all / valid != u64::from(place) {
+        let (from, all) = self.part(die, block);
+        let valid = u64::from(self.valid(die, block));
+        if valid == 0 || u64::from(place) < from {
+            return None;
+        }
+        let within = ((u64::from(place) - from) * valid).div_ceil(all);
+        if within >= valid || from + within * all / valid != u64::from(place) {
             return None;
         }
         let position = u64::from(self.before[(die * self.blocks + block) as usize]) + within;
@@ -140,7 +158,7 @@ mod tests {
     use super::*;
 
     fn shape() -> Shape {
-        Shape { units: 9001, dies: 3, blocks: 60, rows: 10, row_units: 8 }
+        Shape { units: 9001, dies: 3, blocks: 60, slc_blocks: 0, rows: 10, slc_rows: 3, row_units: 8 }
     }
 
     #[test]
@@ -151,8 +169,8 @@ mod tests {
             for die in 0..3 {
                 let valid: Vec<u32> = (0..60).map(|block| initial.valid(die, block)).collect();
                 assert!(valid.windows(2).all(|pair| pair[0] >= pair[1]), "{valid:?}");
-                assert_eq!(&valid[56..], [0; 4]);
-                for block in 0..56 {
+                assert_eq!(&valid[57..], [0; 3]);
+                for block in 0..57 {
                     for place in 0..80 {
                         let Some(unit) = initial.unit_at(die, block, place) else { continue };
                         assert_eq!(initial.place(unit), Some((die, block, place)));

@@ -4,6 +4,7 @@ use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, faults, queue};
 use crate::spec::{Args, Argument, ArgumentKind, SpecError};
 use platter_block::backend::Fact;
+use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_sim::bus::{self, BusParams, Fabric};
 use platter_sim::catalogue::{self, Choices, Kind};
@@ -14,6 +15,7 @@ use platter_sim::model::Model;
 use platter_sim::{Options, SimDisk, import};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 const PARAMS: &[Argument] = &[
     Argument {
@@ -45,6 +47,24 @@ const PARAMS: &[Argument] = &[
         kind: ArgumentKind::Choice(&["steady", "erased"]),
         default: "",
         help: "flash: steady, which is full and written at random for long, or erased; not given: steady",
+    },
+    Argument {
+        name: "over_provisioning",
+        kind: ArgumentKind::Int { min: 1, max: 10_000 },
+        default: "",
+        help: "flash: flash beyond the size, in thousandths of it, without the SLC cache; default: that of the disk",
+    },
+    Argument {
+        name: "slc_cache",
+        kind: ArgumentKind::Size { min: 0, max: 1 << 40 },
+        default: "",
+        help: "flash: bytes that fast blocks take before slow ones are written; default: that of the disk",
+    },
+    Argument {
+        name: "idle_after",
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: Duration::MAX },
+        default: "",
+        help: "flash: idle time after which its cache is emptied and garbage collected ahead; default: that of the disk",
     },
     Argument {
         name: "seed",
@@ -111,11 +131,15 @@ fn model(args: &mut Args<'_>, name: &str, given: Choices) -> Result<Made, SpecEr
     if let Some(row) = catalogue::by_name(name) {
         let choices = match row.kind {
             Kind::Mechanical(_) => arm_choices(args, given)?,
-            Kind::Flash(_) => Choices { start: start(args)?, write_cache: write_cache(args)?, ..given },
+            Kind::Flash(_) => flash_choices(args, given)?,
             Kind::Ideal(_) => Choices { write_cache: write_cache(args)?, ..given },
             Kind::Cloud(_) => given,
         };
-        let model = row.make(choices).map_err(|error| wrong(args, &error))?;
+        let model = row.make(choices).map_err(|error| match error.what.as_str() {
+            "over-provisioning" => args.reject("over_provisioning", error.to_string()),
+            "SLC cache" => args.reject("slc_cache", error.to_string()),
+            _ => wrong(args, &error),
+        })?;
         return Ok((model, row.facts(&choices)));
     }
     if !name.contains(['/', '.']) {
@@ -151,6 +175,19 @@ fn arm_choices(args: &mut Args<'_>, given: Choices) -> Result<Choices, SpecError
         _ => Policy::None,
     });
     Ok(Choices { queue, write_cache: write_cache(args)?, ..given })
+}
+
+fn flash_choices(args: &mut Args<'_>, given: Choices) -> Result<Choices, SpecError> {
+    let thousandths = args.optional("over_provisioning", Args::int)?;
+    let idle = args.optional("idle_after", Args::time)?;
+    Ok(Choices {
+        start: start(args)?,
+        write_cache: write_cache(args)?,
+        over_provisioning: thousandths.map(|thousandths| thousandths as u32),
+        slc_cache: args.optional("slc_cache", Args::size)?,
+        idle_after: idle.map(Span::from),
+        ..given
+    })
 }
 
 fn write_cache(args: &mut Args<'_>) -> Result<Option<bool>, SpecError> {
