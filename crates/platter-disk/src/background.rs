@@ -13,8 +13,9 @@ use crate::future::AsyncLane;
 use crate::service;
 use crate::sync::{Mutex, lock};
 use crate::thread_number::thread_number;
+use crate::wake::EventFd;
 use platter_block::backend::{Backend, LaneUse};
-use platter_block::bio::Op;
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
@@ -41,6 +42,8 @@ pub(crate) struct Background {
     closed: Mutex<bool>,
     /// There is a note that the service thread has not seen yet.
     rung: AtomicBool,
+    /// Signalled when a lane is opened, once an event loop listens.
+    opened_bell: OnceLock<EventFd>,
 }
 
 impl Background {
@@ -58,10 +61,12 @@ impl Background {
             lanes: (0..lanes).map(|_| OnceLock::new()).collect(),
             closed: Mutex::new(false),
             rung: AtomicBool::new(false),
+            opened_bell: OnceLock::new(),
         })
     }
 
-    fn opened(&self) -> impl Iterator<Item = &Arc<AsyncLane>> {
+    /// The lanes that are open.
+    pub(crate) fn opened(&self) -> impl Iterator<Item = &Arc<AsyncLane>> {
         self.lanes.iter().filter_map(OnceLock::get)
     }
 
@@ -90,7 +95,10 @@ impl Background {
         drop(backend);
         match (opened, self.opened().next()) {
             (Ok(lane), _) => {
-                Ok(self.lanes[number].get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone()))))
+                let lane =
+                    self.lanes[number].get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone())));
+                self.opened_bell.get().into_iter().for_each(EventFd::signal);
+                Ok(lane)
             }
             // The system has run out of a resource; any lane will do.
             (Err(_), Some(other)) => Ok(other),
@@ -103,6 +111,23 @@ impl Background {
     pub(crate) fn hand_over_others(&self, lane: &Arc<AsyncLane>) -> bool {
         self.opened().filter(|other| !Arc::ptr_eq(other, lane)).for_each(|other| other.hand_over());
         self.lanes.len() > 1
+    }
+
+    /// The descriptor that is signalled when a lane is opened, for event loops that run all lanes. `None`: none is free.
+    pub(crate) fn opened_bell(&self) -> Option<&EventFd> {
+        if self.opened_bell.get().is_none() {
+            let _ = self.opened_bell.set(EventFd::new().ok()?);
+        }
+        self.opened_bell.get()
+    }
+
+    /// Before a call or a channel's bio with these flags: if it is a barrier, polled futures whose I/Os still wait for others have
+    /// their place before it.
+    #[inline]
+    pub(crate) fn place_before(&self, flags: Flags) {
+        if flags.intersects(Flags::BARRIERS) {
+            self.opened().for_each(|lane| lane.hand_over_deferred());
+        }
     }
 
     /// Whether no I/O of a future is outstanding.

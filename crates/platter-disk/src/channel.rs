@@ -1,5 +1,6 @@
 //! The polled interface: batches of bios in, batches of bios out, no waker and no allocation.
 
+use crate::background::Background;
 use crate::clock::Clock;
 use crate::deferred::Closing;
 use crate::device::Device;
@@ -74,6 +75,8 @@ pub struct Full(pub Bio);
 pub struct Channel {
     lane: Box<dyn Lane>,
     clock: Clock,
+    /// The device's futures, of which a barrier must not pass any that was polled before.
+    background: Arc<Background>,
     submitter: Submitter,
     /// The handle's description, if the channel belongs to a handle: it is not closed before its bios have completed.
     _description: Option<Arc<Description>>,
@@ -105,6 +108,7 @@ impl Channel {
             lane,
             now: clock.now(),
             clock,
+            background: Arc::clone(&device.inner.background),
             submitter: device.submitter,
             _description: device.description.clone(),
             signs: !device.submitter.is_anybody(),
@@ -154,6 +158,7 @@ impl Channel {
         if self.outstanding >= self.capacity {
             return Err(Full(bio));
         }
+        self.background.place_before(bio.flags());
         if self.signs {
             self.submitter.sign(&mut bio);
         }

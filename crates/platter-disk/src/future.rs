@@ -19,11 +19,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 mod lane;
+mod reactor;
 #[allow(unsafe_code)]
 mod reply;
 
 pub(crate) use lane::{AsyncLane, Next};
 use lane::{keep_bio, spare_bio};
+pub use reactor::Reactor;
 use reply::Reply;
 
 /// The result of an I/O and its buffer. The buffer is missing after a timeout, when the device may still write to it,
@@ -275,6 +277,29 @@ impl Device {
     pub fn run_background(&self) -> Option<Time> {
         self.inner.callers.help();
         self.inner.background.run_by_hand()
+    }
+
+    /// Lets an event loop wait for the I/Os of this device's futures, whichever thread starts them.
+    ///
+    /// # Errors
+    /// The process has no free descriptors.
+    pub fn reactor(&self) -> Result<Reactor, Error> {
+        Reactor::new(self)
+    }
+
+    /// Runs a future on this thread, which sleeps until the device completes an I/O of it, or something else wakes it. Unlike with
+    /// another executor, no other thread takes part in the I/Os that the future starts on this device. Those on other devices end
+    /// as well.
+    ///
+    /// ```
+    /// let disk = platter_disk::device::Device::ram(1 << 20)?;
+    /// let (result, buffer) = disk.block_on(disk.read(4096, vec![1u8; 512]));
+    /// result?;
+    /// assert_eq!(buffer, Some(vec![0u8; 512]));
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        reactor::block_on(self, future)
     }
 
     /// An operation without data.

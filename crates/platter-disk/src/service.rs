@@ -136,7 +136,8 @@ impl Watch {
             let stays = watched.lane.upgrade().is_some_and(|lane| {
                 // The call is taken back before the lane is run.
                 let is_called = lane.take_call();
-                !(has_reason || is_called) || watched.serve(&lane)
+                let only_late = !(watched.again || is_called);
+                !(has_reason || is_called) || watched.serve(&lane, only_late)
             });
             if !stays {
                 spare.push(watched.take_list());
@@ -191,19 +192,19 @@ impl Watched {
         std::mem::take(&mut self.handles)
     }
 
-    /// Runs the lane. Returns whether it has to be watched further.
-    fn serve(&mut self, lane: &AsyncLane) -> bool {
+    /// Runs the lane, `only_late`: unless an event loop does. Returns whether it has to be watched further.
+    fn serve(&mut self, lane: &AsyncLane, only_late: bool) -> bool {
         self.handles.clear();
         (self.at, self.again, self.is_idle) = (None, false, false);
         // If a trace sink or an elevator panics, only its own device is dropped.
-        let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut self.handles))) else {
+        let Ok(next) = catch_unwind(AssertUnwindSafe(|| lane.serve(&mut self.handles, only_late))) else {
             lane.watched.store(false, Ordering::SeqCst);
             return false;
         };
         match next {
             Next::Idle => return false,
-            Next::Rest { in_vain } => {
-                self.is_idle = true;
+            Next::Rest { in_vain, at } => {
+                (self.is_idle, self.at) = (true, at);
                 self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
             }
             Next::Again => self.again = true,

@@ -82,10 +82,10 @@ impl Device {
         parts: Parts<'_>,
         options: IoOptions,
     ) -> Result<(), Error> {
-        // Code of the program is deferred until the call is over, because it could need resources that the call
-        // holds.
+        // Code of the program is deferred until the call is over, because it could need resources that the call holds.
         let _section = Section::enter();
         let inner = &*self.inner;
+        inner.background.place_before(options.flags);
         let until = options.timeout.map(|span| inner.clock.now() + span);
         let mut turn = inner.callers.take(inner, until).map_err(|no| self.no_lane(no, op, pos, len))?;
         let lane = turn.lane();

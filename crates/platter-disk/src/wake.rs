@@ -7,12 +7,15 @@ use platter_block::time::Span;
 use rustix::event::epoll;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 mod call_wake;
 mod event_fd;
 mod wake_fd;
 
 pub(crate) use call_wake::CallWake;
+#[cfg(test)]
+pub(crate) use event_fd::SIGNALS;
 pub(crate) use event_fd::{EventFd, wait_readable};
 use wake_fd::Armed;
 pub(crate) use wake_fd::WakeFd;
@@ -23,7 +26,7 @@ pub(crate) use wake_fd::WakeFd;
 /// would have to be woken to rebuild the list, and if several threads listen to one bell, a wake-up is lost for those
 /// that have not run before the first of them clears it.
 pub(crate) struct WaitSet {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     has: Vec<RawFd>,
     /// Number of drivers opened before the set was updated.
     drivers: u64,
@@ -33,11 +36,16 @@ impl WaitSet {
     /// An empty set; `None`: the process has no free descriptors.
     pub(crate) fn new() -> Option<WaitSet> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-        Some(WaitSet { epoll, has: Vec::new(), drivers: 0 })
+        Some(WaitSet { epoll: Arc::new(epoll), has: Vec::new(), drivers: 0 })
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
         self.epoll.as_raw_fd()
+    }
+
+    /// The descriptor, for as long as the caller needs it.
+    pub(crate) fn owned(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.epoll)
     }
 
     /// Changes the set to `wanted`. `drivers` is the number of drivers opened so far: if it has changed, the same

@@ -152,6 +152,8 @@ fn is_root(file: &File, files: &[File]) -> bool {
     let parts: Vec<&str> = file.path.split('/').collect();
     match parts[..] {
         ["crates", _, "build.rs"] | ["crates", _, "src", "lib.rs" | "main.rs"] => true,
+        // A program with a manifest of its own, outside the workspace.
+        ["scripts", _, "src", "main.rs"] => true,
         ["crates", _, "src", "bin", name] => name.ends_with(".rs"),
         ["crates", _, "tests" | "examples" | "benches", name] => name.ends_with(".rs"),
         ["crates", _, "tests" | "examples" | "benches", _, "main.rs"] => true,

@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 
+mod driven;
+
 /// The state of an entry of the table.
 enum Waiting {
     /// No future.
@@ -80,6 +82,13 @@ struct AsyncState {
     deaf: bool,
     /// The time by which the service thread runs the lane, if it sleeps.
     wakes_at: Option<Time>,
+    /// I/Os that were polled and have not been handed to the device yet.
+    deferred: u32,
+    /// Number of event loops that run the lane themselves.
+    drivers: u32,
+    /// How often the lane was run, and how often when the service thread last looked.
+    turns: u64,
+    seen: u64,
 }
 
 /// A lane shared by futures of a device. The first one also does the device's own work.
@@ -100,8 +109,8 @@ pub(crate) enum Next {
     /// Nothing is outstanding, and the thread no longer watches the lane.
     Idle,
     /// Nothing is outstanding, and the descriptors that were appended show when that changes. `in_vain`: nothing was
-    /// outstanding before either.
-    Rest { in_vain: bool },
+    /// outstanding before either. The lane is run once more at this time.
+    Rest { in_vain: bool, at: Option<Time> },
     /// Sleep on the descriptors that were appended, until this time at most.
     Sleep(Option<Time>),
     /// Everything completes at the next run.
@@ -110,6 +119,13 @@ pub(crate) enum Next {
 
 /// How long the close of a device waits for I/O of dropped futures that has not started.
 const PATIENCE: Span = Span::from_secs(1);
+
+/// While futures may wait in a lane to be handed over with others, and while an event loop runs it, the service thread comes by at
+/// least this often. So an I/O is late by that much, and not lost, if the task or the thread that should go on with it does not.
+const TICK: Span = Span::from_millis(10);
+
+/// Number of polled I/Os that are handed over together at most, so that the device works on some while the program makes others.
+const BATCH: u32 = 8;
 
 /// Number of spare bios kept.
 const SPARE: usize = 1024;
@@ -134,6 +150,8 @@ pub(super) fn keep_bio(bio: Bio) {
 
 impl AsyncState {
     fn run(&mut self, now: Time) {
+        self.deferred = 0;
+        self.turns += 1;
         self.lane.run(now);
         self.lane.take_done(&mut self.done);
         while let Some(bio) = self.done.pop() {
@@ -205,6 +223,18 @@ impl AsyncState {
         sooner || (self.deaf && self.lane.in_flight() > 0)
     }
 
+    /// Number of I/Os whose futures still need their entries, and of entries that are about to be returned.
+    fn outstanding(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Whether an I/O that is polled for the first time is handed over later, with others of the same turn of an executor. The
+    /// device is busy meanwhile, and the service thread hands it over if no task does.
+    fn may_defer(&self, now: Time) -> bool {
+        let is_bounded = self.wakes_at.is_some_and(|at| at > now && at.since(now) <= TICK);
+        is_bounded && self.deferred + 1 < BATCH && self.lane.in_flight() > 0
+    }
+
     /// Runs the lane, for which some task waits. Returns the time.
     fn turn(&mut self, clock: &Clock) -> Time {
         let now = clock.now();
@@ -226,6 +256,10 @@ impl AsyncLane {
                 spare: Vec::new(),
                 deaf: false,
                 wakes_at: None,
+                deferred: 0,
+                drivers: 0,
+                turns: 0,
+                seen: 0,
             }),
             returned: Returned::new(),
             watched: AtomicBool::new(false),
@@ -261,9 +295,12 @@ impl AsyncLane {
         self.called.store(true, Ordering::SeqCst);
     }
 
-    /// Runs the lane for the service thread.
-    pub(crate) fn serve(&self, handles: &mut Vec<i32>) -> Next {
+    /// Runs the lane for the service thread, `only_late`: unless an event loop has done so since the last time.
+    pub(crate) fn serve(&self, handles: &mut Vec<i32>, only_late: bool) -> Next {
         let mut state = lock(&self.state);
+        if state.is_driven() {
+            return self.look_after(state, only_late);
+        }
         let in_vain = state.lane.is_idle();
         state.turn(&self.clock);
         let is_idle = state.lane.is_idle();
@@ -279,11 +316,12 @@ impl AsyncLane {
             return Next::Again;
         }
         state.deaf = !state.lane.wait_handles(handles);
-        // The thread looks at no timer of an idle lane.
-        state.wakes_at = state.lane.next_wakeup().filter(|_| !is_idle);
+        // The thread looks at no timer of an idle lane, but comes by once more if tasks are about to start others after its I/Os.
+        let tick = (state.outstanding() > 1 && !in_vain).then(|| self.clock.now() + TICK);
+        state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
             true if state.deaf => self.let_go(state),
-            true => Next::Rest { in_vain },
+            true => Next::Rest { in_vain, at: state.wakes_at },
             false if state.is_out_of_sight() => Next::Again,
             false => Next::Sleep(state.wakes_at),
         }
@@ -291,7 +329,8 @@ impl AsyncLane {
 
     /// The service thread stops watching the lane. The mark is cleared under the lock, so that a future that starts
     /// now sees it and asks again.
-    fn let_go(&self, _state: MutexGuard<'_, AsyncState>) -> Next {
+    fn let_go(&self, mut state: MutexGuard<'_, AsyncState>) -> Next {
+        state.wakes_at = None;
         self.watched.store(false, Ordering::SeqCst);
         Next::Idle
     }
@@ -392,7 +431,8 @@ impl AsyncLane {
             // lane's I/O.
             let section = Section::enter();
             let mut state = lock(&self.state);
-            match state.register(reply, &self.clock, context.waker(), &mut cloned) {
+            let defers = is_new && state.may_defer(self.clock.now());
+            match state.register(reply, &self.clock, context.waker(), &mut cloned, defers) {
                 Registered::Done => {
                     drop(state);
                     drop(section);
@@ -405,12 +445,15 @@ impl AsyncLane {
                 }
                 Registered::Pending => {
                     let out_of_sight = state.is_out_of_sight();
+                    state.deferred += u32::from(defers);
+                    let leads = defers && state.deferred == 1;
                     drop(state);
                     let watched = self.watch(out_of_sight);
                     drop(section);
-                    if !watched {
-                        // Only polling makes progress here, so the task is woken at once.
-                        context.waker().wake_by_ref();
+                    if !watched || leads {
+                        // Without the thread only polling makes progress. The task that leads is polled again after those that
+                        // are ready now, and hands over what they have started.
+                        later(Deferred::Wake(context.waker().clone()));
                     }
                     return None;
                 }
@@ -489,9 +532,10 @@ impl AsyncState {
         clock: &Clock,
         waker: &Waker,
         cloned: &mut Option<Waker>,
+        defers: bool,
     ) -> Registered {
         // Twice: bios submitted by the first run may complete at the second (memory, null).
-        for _ in 0..2 {
+        for _ in 0..if defers { 0 } else { 2 } {
             if !reply.is_full() {
                 self.turn(clock);
             }

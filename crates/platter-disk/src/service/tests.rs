@@ -1,8 +1,10 @@
+mod turns;
+
 use super::*;
 use crate::device::Device;
 use crate::disk_backend::DiskSettings;
 use crate::sync::TAKEN;
-use crate::wake::EventFd;
+use crate::wake::{EventFd, SIGNALS};
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
@@ -19,6 +21,8 @@ struct Slow {
 struct Shared {
     let_go: AtomicBool,
     shown: EventFd,
+    /// How often a doorbell was rung.
+    submits: AtomicU64,
 }
 
 impl Driver for Slow {
@@ -27,7 +31,9 @@ impl Driver for Slow {
         true
     }
 
-    fn submit(&mut self, _now: Time) {}
+    fn submit(&mut self, _now: Time) {
+        self.shared.submits.fetch_add(1, Ordering::SeqCst);
+    }
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
         if self.shared.let_go.load(Ordering::SeqCst) {
@@ -53,7 +59,8 @@ impl Shared {
 }
 
 fn slow() -> (Device, Arc<Shared>) {
-    let shared = Arc::new(Shared { let_go: AtomicBool::new(false), shown: EventFd::new().unwrap() });
+    let (let_go, submits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let shared = Arc::new(Shared { let_go, shown: EventFd::new().unwrap(), submits });
     let disk = Arc::clone(&shared);
     let channel = move |_| {
         let driver = Slow { shared: Arc::clone(&disk), held: Vec::new() };

@@ -75,6 +75,7 @@ impl Device {
         }
         let _section = Section::enter();
         let inner = &*self.inner;
+        inner.background.place_before(options.flags);
         let until = options.timeout.map(|span| inner.clock.now() + span);
         let mut turn =
             inner.callers.take(inner, until).map_err(|no| self.no_lane(no, Op::Command, 0, len))?;

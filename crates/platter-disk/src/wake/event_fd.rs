@@ -6,6 +6,12 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+#[cfg(test)]
+thread_local! {
+    /// How often this thread has signalled, for tests.
+    pub(crate) static SIGNALS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// An eventfd: becomes readable when it is signalled, by a thread or by the kernel.
 pub(crate) struct EventFd(OwnedFd);
 
@@ -18,6 +24,8 @@ impl EventFd {
 
     /// Makes the descriptor readable.
     pub(crate) fn signal(&self) {
+        #[cfg(test)]
+        SIGNALS.set(SIGNALS.get() + 1);
         // Fails only if the counter is full, and then the descriptor is readable already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }

@@ -1,7 +1,7 @@
 //! Wakes a thread that sleeps on descriptors, with a system call only if there is such a thread.
 
 use super::event_fd::EventFd;
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 use std::io;
 use std::sync::OnceLock;
 
@@ -40,9 +40,11 @@ impl Armed {
 /// consistent: either the ringing thread sees the descriptor armed, or the sleeper sees the change.
 ///
 /// The signal of a ring may arrive after the descriptor has been armed again. It then ends one sleep for nothing.
-/// Arming clears the descriptor each time, a system call, so that this does not happen a second time.
+/// Arming clears it then, so that this does not happen a second time.
 pub(crate) struct WakeFd {
     armed: Armed,
+    /// Signals that were made, or are about to be, and have not been cleared: without any, arming makes no system call.
+    signals: AtomicU64,
     /// Opened when it is armed for the first time that the process has a free descriptor.
     fd: OnceLock<EventFd>,
 }
@@ -50,7 +52,7 @@ pub(crate) struct WakeFd {
 impl WakeFd {
     /// A descriptor that is not armed, and not open yet.
     pub(crate) fn new() -> WakeFd {
-        WakeFd { armed: Armed::new(), fd: OnceLock::new() }
+        WakeFd { armed: Armed::new(), signals: AtomicU64::new(0), fd: OnceLock::new() }
     }
 
     /// A descriptor that is not armed.
@@ -59,7 +61,7 @@ impl WakeFd {
     /// No descriptor is available.
     pub(crate) fn opened() -> io::Result<WakeFd> {
         let fd = EventFd::new()?;
-        Ok(WakeFd { armed: Armed::new(), fd: OnceLock::from(fd) })
+        Ok(WakeFd { armed: Armed::new(), signals: AtomicU64::new(0), fd: OnceLock::from(fd) })
     }
 
     /// Makes the descriptor readable if it is armed.
@@ -68,6 +70,7 @@ impl WakeFd {
         if self.armed.take()
             && let Some(fd) = self.fd()
         {
+            self.signals.fetch_add(1, Ordering::SeqCst);
             fd.signal();
         }
     }
@@ -81,9 +84,10 @@ impl WakeFd {
     /// each sleep. `None`: no descriptor is free at the moment, and the thread has to nap; the next call tries again.
     pub(crate) fn arm(&self) -> Option<&EventFd> {
         match self.fd.get() {
-            Some(fd) => {
-                fd.clear();
+            Some(fd) if self.signals.load(Ordering::SeqCst) > 0 => {
+                self.signals.fetch_sub(fd.clear(), Ordering::SeqCst);
             }
+            Some(_) => {}
             None => self.open(),
         }
         self.armed.set();

@@ -13,6 +13,7 @@ mod concurrency;
 mod data;
 mod depth;
 mod errors;
+mod event_loops;
 mod events;
 mod files;
 mod operations;

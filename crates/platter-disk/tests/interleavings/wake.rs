@@ -11,34 +11,34 @@ mod event_fd {
     use loom::sync::{Condvar, Mutex};
 
     pub(crate) struct EventFd {
-        readable: Mutex<bool>,
+        signals: Mutex<u64>,
         changed: Condvar,
     }
 
     impl EventFd {
         pub(crate) fn new() -> std::io::Result<EventFd> {
-            Ok(EventFd { readable: Mutex::new(false), changed: Condvar::new() })
+            Ok(EventFd { signals: Mutex::new(0), changed: Condvar::new() })
         }
 
         pub(crate) fn signal(&self) {
-            *self.readable.lock().unwrap() = true;
+            *self.signals.lock().unwrap() += 1;
             self.changed.notify_one();
         }
 
-        pub(crate) fn clear(&self) {
-            *self.readable.lock().unwrap() = false;
+        pub(crate) fn clear(&self) -> u64 {
+            std::mem::take(&mut *self.signals.lock().unwrap())
         }
 
         /// Sleeps until the descriptor is readable. The checker fails a model in which it never becomes so.
         pub(crate) fn sleep(&self) {
-            let mut readable = self.readable.lock().unwrap();
-            while !*readable {
-                readable = self.changed.wait(readable).unwrap();
+            let mut signals = self.signals.lock().unwrap();
+            while *signals == 0 {
+                signals = self.changed.wait(signals).unwrap();
             }
         }
 
         pub(crate) fn is_readable(&self) -> bool {
-            *self.readable.lock().unwrap()
+            *self.signals.lock().unwrap() > 0
         }
     }
 }

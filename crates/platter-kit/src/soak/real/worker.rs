@@ -259,14 +259,33 @@ impl Worker<'_> {
         bios.into_iter().map(|(number, bio)| (number, self.round.device.submit::<Memory>(bio))).collect()
     }
 
+    /// Polls all futures, as an executor does with the tasks of one turn. Returns those that have not ended.
+    fn turn(&mut self, mut futures: Vec<(u64, Io<Memory>)>) -> Vec<(u64, Io<Memory>)> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        futures.retain_mut(|(number, io)| match Pin::new(io).poll(&mut context) {
+            Poll::Pending => true,
+            Poll::Ready(outcome) => {
+                self.ended(*number, outcome);
+                false
+            }
+        });
+        futures
+    }
+
     fn finish(&mut self, futures: Vec<(u64, Io<Memory>)>) {
+        let futures = if self.rng.below(2) == 0 { self.turn(futures) } else { futures };
+        let drives = self.rng.below(4) == 0;
         for (number, mut io) in futures {
             if self.rng.below(15) == 0 {
                 drop(io);
                 self.round.judge.lose(number);
                 continue;
             }
-            let (outcome, asleep) = block_on(&mut io);
+            let (outcome, asleep) = match drives {
+                true => (self.round.device.block_on(&mut io), false),
+                false => block_on(&mut io),
+            };
             self.ended(number, outcome);
             if asleep {
                 self.round.judge.find(format!("future {number} completed, and its waker was never called"));
