@@ -158,4 +158,16 @@ mod tests {
         wake.ring();
         assert!(!is_readable(&wake), "no thread listens");
     }
+
+    #[test]
+    fn a_descriptor_that_others_signal_too_is_cleared_of_their_signals() {
+        let wake = WakeFd::opened().unwrap();
+        for _ in 0..2 {
+            wake.fd().unwrap().signal();
+            wake.arm_shared();
+            assert!(!is_readable(&wake));
+            wake.ring();
+            assert!(is_readable(&wake));
+        }
+    }
 }

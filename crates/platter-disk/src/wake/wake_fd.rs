@@ -94,6 +94,19 @@ impl WakeFd {
         self.fd()
     }
 
+    /// The same for a descriptor that others signal as well, such as a ring. Their signals are not counted, so it is cleared
+    /// each time; such a descriptor is armed in no other way.
+    pub(crate) fn arm_shared(&self) -> Option<&EventFd> {
+        match self.fd.get() {
+            Some(fd) => {
+                fd.clear();
+            }
+            None => self.open(),
+        }
+        self.armed.set();
+        self.fd()
+    }
+
     /// Opens the descriptor if one is free. It is armed afterwards: a ring that takes that arming back sees it.
     pub(crate) fn open(&self) {
         if let Ok(fd) = EventFd::new() {

@@ -32,7 +32,7 @@ impl Uring {
             // Only the owner can register it with the ring, so the owner is called to reap.
             watch.fd()?.signal();
         } else if self.is_watched && self.has_late_signals() {
-            watch.arm();
+            watch.arm_shared();
         }
         watch.fd().map(EventFd::raw)
     }
@@ -56,7 +56,7 @@ impl Uring {
         if self.is_watched && self.dead.is_none() {
             match self.iopoll && self.taken > 0 {
                 true => self.side.watch().rearm(),
-                false => drop(self.side.watch().arm()),
+                false => drop(self.side.watch().arm_shared()),
             }
         }
     }
