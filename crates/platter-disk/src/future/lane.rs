@@ -84,6 +84,8 @@ struct AsyncState {
     wakes_at: Option<Time>,
     /// I/Os that were polled and have not been handed to the device yet.
     deferred: u32,
+    /// An I/O has started or ended since the service thread last looked.
+    is_lively: bool,
     /// Number of event loops that run the lane themselves.
     drivers: u32,
     /// How often the lane was run, and how often when the service thread last looked.
@@ -154,6 +156,7 @@ impl AsyncState {
         self.turns += 1;
         self.lane.run(now);
         self.lane.take_done(&mut self.done);
+        self.is_lively |= !self.done.is_empty();
         while let Some(bio) = self.done.pop() {
             self.complete(bio);
         }
@@ -210,6 +213,7 @@ impl AsyncState {
         let entry = &mut self.entries[index as usize];
         entry.waiting = Waiting::Pending(None);
         bio.set_token(u64::from(index));
+        self.is_lively = true;
         self.lane.submit(now, bio);
         Arc::clone(&entry.reply)
     }
@@ -257,6 +261,7 @@ impl AsyncLane {
                 deaf: false,
                 wakes_at: None,
                 deferred: 0,
+                is_lively: false,
                 drivers: 0,
                 turns: 0,
                 seen: 0,
@@ -316,8 +321,10 @@ impl AsyncLane {
             return Next::Again;
         }
         state.deaf = !state.lane.wait_handles(handles);
-        // The thread looks at no timer of an idle lane, but comes by once more if tasks are about to start others after its I/Os.
-        let tick = (state.outstanding() > 1 && !in_vain).then(|| self.clock.now() + TICK);
+        // The thread looks at no timer of an idle lane, but comes by once more if tasks are about to start others after its I/Os. Of
+        // a lane in which nothing moves it does not: I/Os that wait for an hour cost nothing.
+        let is_lively = std::mem::take(&mut state.is_lively);
+        let tick = (state.outstanding() > 1 && !in_vain && is_lively).then(|| self.clock.now() + TICK);
         state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
             true if state.deaf => self.let_go(state),
