@@ -8,8 +8,25 @@ pub(crate) mod tencent;
 pub(crate) mod vscsi;
 
 use crate::error::quote;
-use crate::event::{Device, Direction};
-use std::collections::{BTreeMap, BTreeSet};
+use crate::event::{Device, Direction, Event, Item};
+use crate::source::{Flow, Lines};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A format of one event a line, whose first line may name the fields.
+trait Rows {
+    const FIELDS: &str;
+
+    fn event(&mut self, line: &str) -> Result<Event, String>;
+}
+
+impl<T: Rows> Lines for T {
+    fn line(&mut self, line: &str, first: bool, out: &mut VecDeque<Item>) -> Result<Flow, String> {
+        if !(first && line == T::FIELDS) {
+            out.push_back(Item::Event(self.event(line)?));
+        }
+        Ok(Flow::Next)
+    }
+}
 
 /// The fields of a line, of which there must be as many as names.
 fn split<'l, const N: usize>(line: &'l str, names: &str) -> Result<[&'l str; N], String> {

@@ -51,7 +51,7 @@ pub struct Reuse {
     pub first_pct: Option<f64>,
     /// The least cache that has half of the others.
     pub median_bytes: Option<u64>,
-    /// For caches of so many bytes that keep the blocks used last: the share of accesses that miss, in percent.
+    /// Sizes of LRU caches in bytes, and the miss ratio of each in percent.
     pub misses: Vec<(u64, f64)>,
 }
 

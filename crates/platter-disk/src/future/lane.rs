@@ -79,7 +79,7 @@ struct AsyncState {
     done: Vec<Bio>,
     spare: Vec<Bio>,
     /// The driver's completions cannot be seen on a descriptor, as the service thread found.
-    deaf: bool,
+    unlisted: bool,
     /// The time by which the service thread runs the lane, if it sleeps.
     wakes_at: Option<Time>,
     /// I/Os that were polled and have not been handed to the device yet.
@@ -224,7 +224,7 @@ impl AsyncState {
             (Some(at), Some(wakes)) => at < wakes,
             (at, _) => at.is_some(),
         };
-        sooner || (self.deaf && self.lane.in_flight() > 0)
+        sooner || (self.unlisted && self.lane.in_flight() > 0)
     }
 
     /// Number of I/Os whose futures still need their entries, and of entries that are about to be returned.
@@ -258,7 +258,7 @@ impl AsyncLane {
                 free: Vec::new(),
                 done: Vec::new(),
                 spare: Vec::new(),
-                deaf: false,
+                unlisted: false,
                 wakes_at: None,
                 deferred: 0,
                 is_lively: false,
@@ -320,14 +320,14 @@ impl AsyncLane {
             state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
             return Next::Again;
         }
-        state.deaf = !state.lane.wait_handles(handles);
+        state.unlisted = !state.lane.wait_handles(handles);
         // The thread looks at no timer of an idle lane, but comes by once more if tasks are about to start others after its I/Os. Of
         // a lane in which nothing moves it does not: I/Os that wait for an hour cost nothing.
         let is_lively = std::mem::take(&mut state.is_lively);
         let tick = (state.outstanding() > 1 && !in_vain && is_lively).then(|| self.clock.now() + TICK);
         state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
-            true if state.deaf => self.let_go(state),
+            true if state.unlisted => self.let_go(state),
             true => Next::Rest { in_vain, at: state.wakes_at },
             false if state.is_out_of_sight() => Next::Again,
             false => Next::Sleep(state.wakes_at),

@@ -1,11 +1,10 @@
 //! Alibaba's traces of block devices, 2020: `device_id,opcode,offset,length,timestamp`, in bytes and us.
 
-use super::{Numbers, direction, split};
+use super::{Numbers, Rows, direction, split};
 use crate::event::{Direction, Event, Item};
 use crate::fields::{self, number};
 use crate::sink::Sink;
-use crate::source::{Flow, Lines, Names};
-use std::collections::VecDeque;
+use crate::source::Names;
 use std::io::Write;
 
 const FIELDS: &str = "device_id,opcode,offset,length,timestamp";
@@ -20,7 +19,9 @@ pub(crate) struct Alibaba {
     names: Names,
 }
 
-impl Alibaba {
+impl Rows for Alibaba {
+    const FIELDS: &str = FIELDS;
+
     fn event(&mut self, line: &str) -> Result<Event, String> {
         let [device, kind, offset, length, time] = split(line, FIELDS)?;
         let device = number("device_id", device, u64::from(u32::MAX))?;
@@ -31,15 +32,6 @@ impl Alibaba {
         let time = fields::time("timestamp", time, 1_000)?;
         let device = self.names.device(&device.to_string())?;
         Ok(Event::arrival(time, kind, offset, length, device))
-    }
-}
-
-impl Lines for Alibaba {
-    fn line(&mut self, line: &str, first: bool, out: &mut VecDeque<Item>) -> Result<Flow, String> {
-        if !(first && line == FIELDS) {
-            out.push_back(Item::Event(self.event(line)?));
-        }
-        Ok(Flow::Next)
     }
 }
 

@@ -1,12 +1,11 @@
 //! Traces of MSR Cambridge, 2007: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`. Times are Windows file times:
 //! 100 ns since 1601.
 
-use super::{direction, split};
+use super::{Rows, direction, split};
 use crate::event::{Device, Direction, Event, Item};
 use crate::fields::{self, number};
 use crate::sink::Sink;
-use crate::source::{Flow, Lines, Names};
-use std::collections::VecDeque;
+use crate::source::Names;
 use std::io::Write;
 
 const FIELDS: &str = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
@@ -25,7 +24,9 @@ pub(crate) struct Msr {
     names: Names,
 }
 
-impl Msr {
+impl Rows for Msr {
+    const FIELDS: &str = FIELDS;
+
     fn event(&mut self, line: &str) -> Result<Event, String> {
         let [time, host, disk, kind, offset, size, response] = split(line, FIELDS)?;
         let time = match number("Timestamp", time, MOST) {
@@ -48,15 +49,6 @@ impl Msr {
         };
         let device = self.names.device(&format!("{host}.{disk}"))?;
         Ok(Event { latency_ns: latency, ..Event::arrival(time, kind, offset, length, device) })
-    }
-}
-
-impl Lines for Msr {
-    fn line(&mut self, line: &str, first: bool, out: &mut VecDeque<Item>) -> Result<Flow, String> {
-        if !(first && line == FIELDS) {
-            out.push_back(Item::Event(self.event(line)?));
-        }
-        Ok(Flow::Next)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Traces of SYSTOR '17: `Timestamp,Response,IOType,LUN,Offset,Size`, in seconds and bytes. IOType is R, W or empty.
 
-use super::{Numbers, direction, split};
+use super::{Numbers, Rows, direction, split};
 use crate::event::{Direction, Event, Item};
 use crate::fields::{self, number};
 use crate::sink::Sink;
-use crate::source::{Flow, Lines, Names};
-use std::collections::VecDeque;
+use crate::source::Names;
 use std::io::Write;
 
 const FIELDS: &str = "Timestamp,Response,IOType,LUN,Offset,Size";
@@ -20,7 +19,9 @@ pub(crate) struct Systor {
     names: Names,
 }
 
-impl Systor {
+impl Rows for Systor {
+    const FIELDS: &str = FIELDS;
+
     fn event(&mut self, line: &str) -> Result<Event, String> {
         let [time, response, kind, lun, offset, size] = split(line, FIELDS)?;
         let time = fields::time("Timestamp", time, 1_000_000_000)?;
@@ -40,15 +41,6 @@ impl Systor {
         fields::place(offset, length)?;
         let device = self.names.device(&lun.to_string())?;
         Ok(Event { latency_ns: latency, ..Event::arrival(time, kind, offset, length, device) })
-    }
-}
-
-impl Lines for Systor {
-    fn line(&mut self, line: &str, first: bool, out: &mut VecDeque<Item>) -> Result<Flow, String> {
-        if !(first && line == FIELDS) {
-            out.push_back(Item::Event(self.event(line)?));
-        }
-        Ok(Flow::Next)
     }
 }
 

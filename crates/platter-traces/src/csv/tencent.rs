@@ -1,12 +1,11 @@
 //! Tencent's traces of cloud block storage, 2020: `Timestamp,Offset,Size,IOType,VolumeID`, in whole seconds and sectors of 512 bytes;
 //! IOType is 0 for a read and 1 for a write.
 
-use super::{Numbers, direction, split};
+use super::{Numbers, Rows, direction, split};
 use crate::event::{Direction, Event, Item, SECTOR};
 use crate::fields::{self, number};
 use crate::sink::Sink;
-use crate::source::{Flow, Lines, Names};
-use std::collections::VecDeque;
+use crate::source::Names;
 use std::io::Write;
 
 const FIELDS: &str = "Timestamp,Offset,Size,IOType,VolumeID";
@@ -22,7 +21,9 @@ pub(crate) struct Tencent {
     names: Names,
 }
 
-impl Tencent {
+impl Rows for Tencent {
+    const FIELDS: &str = FIELDS;
+
     fn event(&mut self, line: &str) -> Result<Event, String> {
         let [time, offset, size, kind, volume] = split(line, FIELDS)?;
         let time = fields::time("Timestamp", time, 1_000_000_000)?;
@@ -33,15 +34,6 @@ impl Tencent {
         let volume = number("VolumeID", volume, u64::from(u32::MAX))?;
         let device = self.names.device(&volume.to_string())?;
         Ok(Event::arrival(time, kind, offset, length, device))
-    }
-}
-
-impl Lines for Tencent {
-    fn line(&mut self, line: &str, first: bool, out: &mut VecDeque<Item>) -> Result<Flow, String> {
-        if !(first && line == FIELDS) {
-            out.push_back(Item::Event(self.event(line)?));
-        }
-        Ok(Flow::Next)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 impl AsyncState {
     /// Whether an event loop runs the lane and can see on descriptors when.
     pub(super) fn is_driven(&self) -> bool {
-        self.drivers > 0 && !self.deaf
+        self.drivers > 0 && !self.unlisted
     }
 }
 
@@ -46,8 +46,8 @@ impl AsyncLane {
             return None;
         }
         state.turn(&self.clock);
-        state.deaf = !state.lane.wait_handles(handles);
-        (!state.deaf).then(|| state.lane.next_wakeup().filter(|_| !state.lane.is_idle()))
+        state.unlisted = !state.lane.wait_handles(handles);
+        (!state.unlisted).then(|| state.lane.next_wakeup().filter(|_| !state.lane.is_idle()))
     }
 
     /// Runs a lane that an event loop should run, if that is late or the lane was called.

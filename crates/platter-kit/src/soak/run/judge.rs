@@ -451,7 +451,7 @@ impl Run<'_> {
         let durable = live.op == Op::Flush
             || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
         // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
-        let shares = live.op == Op::Write && self.stack().has("cache");
+        let shares = live.op == Op::Write && self.stack().writes_through();
         // The program may not have seen yet that the other one has failed.
         let given_up = || self.live.values().any(|other| self.may_flush_be_given_up(other));
         (durable || shares) && (failed || self.judged.flush_lost || given_up())
