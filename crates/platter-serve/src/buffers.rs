@@ -21,6 +21,7 @@ impl Budget {
     }
 
     /// The most that there may be.
+    #[cfg(feature = "daemon")]
     pub(crate) fn most_bytes(&self) -> usize {
         self.most_bytes
     }

@@ -78,6 +78,7 @@ impl Losses {
     }
 
     /// What the device said of the last one, if an operator has not accepted it.
+    #[cfg(any(feature = "daemon", test))]
     pub(crate) fn open(&self) -> Option<String> {
         let is_open = self.count() > self.accepted.load(Ordering::SeqCst);
         is_open.then(|| self.text.lock().unwrap_or_else(PoisonError::into_inner).clone())
