@@ -5,6 +5,14 @@
 //! counters. It is never merged, split or repeated, because only its submitter knows what that would do. As in the kernel
 //! (2.6's `REQ_BLOCK_PC`), an elevator does not sort it: it goes to the head of the dispatch list, or to its end, behind
 //! everything that the elevator held.
+//!
+//! # Commands
+//!
+//! A bio of `Op::Command` carries a `Command` of the disk's own set, SCSI or NVMe, to disks whose `Features::commands`
+//! names it. The queue does not sort, merge, split or repeat it; what it may read or change is its `Bio::reach`. Its
+//! page (docs/commands.md) has the rules.
+//!
+//! **Invariant:** a driver stores the outcome of a command before it reports the completion.
 
 use crate::time::Span;
 use core::fmt;

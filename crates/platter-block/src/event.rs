@@ -1,4 +1,18 @@
 //! Events of a device while it is open: its size changes, it goes away, or the state of a layer changes.
+//!
+//! # Events
+//!
+//! A disk may change its size, or disappear, while it is open. The device measures the disk (`Disk::current_size`) when
+//! there is a reason: after an I/O that failed with `Kind::Short` or `Kind::Gone`, before a flush, at
+//! `Device::refresh`, and at `Backend::measure`, which a server calls when a file below a device was modified
+//! (`platter-serve/src/sizes.rs` watches `Backend::file_descriptors`). Changes are reported to the watchers
+//! (`Backend::watch`, `Watcher::event`), with no lock held. `Extent` has the size; lanes compare it with their queue's
+//! at each batch (`DiskLane::look_up_changes`), so that open lanes follow. Access to a range that the device no longer
+//! has fails in the queue with `Kind::Gone`. A disk that shrank and grew again is used to its end only after a
+//! `Device::refresh`, because the data stored there before is lost and would read as zeroes.
+//!
+//! A layer as large as the device below passes watchers on; a layer that keeps its size (an array, a partition) watches
+//! the devices below and reports `DeviceEvent::Below`.
 
 use crate::deferred::{Deferred, later};
 use crate::status::Item;

@@ -7,6 +7,51 @@
 //! request to start and the time of its next timer. It never blocks: bios that have to wait (for a free request,
 //! behind a barrier, for a range in doubt) wait in a list inside the queue. Every bio with a deadline leaves the
 //! queue by its deadline, whatever it waits for.
+//!
+//! # Order, flushes and barriers
+//!
+//! A bio takes its place in the order when its plug is flushed. Without barriers, reads and writes may pass each other;
+//! to order a write behind another, wait for the first or use a barrier.
+//!
+//! - **Flush, FUA, preflush** are sequences of steps that depend on the disk (`SchedQueue::submit_ordered`,
+//!   `SchedQueue::steps`): preflush, data (with FUA if the disk supports it), postflush. One flush is in flight at a
+//!   time; flushes submitted meanwhile share the next one (`SchedQueue::start_flush`). On a disk without a volatile
+//!   cache they cost nothing.
+//! - **A failed flush stays failed.** Every later flush fails with `Kind::FlushFailed` until
+//!   `Device::acknowledge_flush_failure`, because earlier writes may be lost. The acknowledgement covers all flushes
+//!   that have failed by then, including one whose completion a channel has not polled yet.
+//! - **A soft barrier** keeps its place in the order in which requests start; it waits for no completion. Earlier
+//!   requests leave the elevator before it, later ones enter behind it (`SchedQueue::place_soft`). It orders all lanes
+//!   of the device: it goes to the shared queue and waits there until other lanes have started their requests
+//!   (`SchedQueue::set_outside`). A soft barrier that itself has more than one step (a flush, a durable write on a
+//!   volatile cache, write-zeroes), or that comes while another bio still has steps to do, waits for completions like a
+//!   hard one, because the order of starts is not sufficient then. While a range is in doubt, it fails like any
+//!   barrier. A request that failed and is retried may start behind the barrier.
+//! - **A hard barrier** waits until all earlier bios are complete (`SchedQueue::try_barrier`) and is made durable; only
+//!   then do the bios held behind it enter the queue (`SchedQueue::end_barrier`).
+//! - **As an ordered tag** (`ordered=tag`, on disks with `Features::ordered_tags`) a hard barrier is sent as soon as
+//!   everything before it has been sent, and plain reads and writes behind it follow at once (`SchedQueue::send_tag`);
+//!   the disk keeps the order. If any request fails meanwhile, the disk aborts what must follow it, the queue takes
+//!   everything behind the barrier back, and the barrier drains (`SchedQueue::break_tag`, `SchedQueue::tag_done`).
+//!   ordered-tags.md (docs/ordered-tags.md) has the rules.
+//! - **Across lanes** the gate enforces barriers. A lane that sends one closes the gate. From then on every lane sends
+//!   its bios to the shared queue, where they are held in order behind the barrier, and a hard barrier waits until no
+//!   lane is busy (`SchedQueue::set_outside`). When it completes, the gate opens. A lane announces that it is busy
+//!   before it reads the gate, and a lane closes the gate before it reads the busy flags, so that one of the two sees
+//!   the other (`Busy::enter`).
+//!
+//! **Invariant:** no bio submitted after a hard barrier starts before the barrier is complete and durable, on any lane
+//! of the device. As an ordered tag: it takes no effect before.
+//!
+//! **Invariant:** one flush of a device at a time, of the shared queue or of a thread (`Flushes`); a failure is known
+//! to both before the next. `multipath` does the same for all its paths.
+//!
+//! Layers that delay bios or distribute them have a gate of their own, see the head of `crates/platter-stack/src/lib.rs`, with another mechanism
+//! (docs/decisions/2026-11-23-barriers-of-disks-and-layers.md).
+//!
+//! Switching the elevator (`Device::set_elevator`) uses the same mechanism: requests of the old elevator go to the
+//! dispatch list in its order (`SchedQueue::switch_elevator`), none is lost, and the gate tells lanes which queue to
+//! use from then on.
 
 use crate::bio::{Bio, Flags, Op};
 use crate::time::Span;

@@ -2,6 +2,30 @@
 //!
 //! This module holds raw addresses, so it is one of the few with `unsafe` code. The code that makes a [`Segment`]
 //! promises that its memory outlives the bio that carries it; all other code only passes segments on.
+//!
+//! # Why the memory of an I/O is safe
+//!
+//! 1. `Segment::new` is unsafe: its caller guarantees that the memory stays valid, and is not used otherwise, until the
+//!    bio has completed. A copy of a segment is only an address: unsafe functions alone use its memory, or add it to a
+//!    bio (`Bio::extend`, `Builder::add`, `IoBuf::add_segments`). Parts of a bio get its memory from `Whole::source`,
+//!    if they own a share of the whole.
+//! 2. `IoBuf` is an unsafe trait: a type that implements it guarantees that its memory does not move when its handle
+//!    does. The buffer is stored in the bio's `Owner` next to the segments and leaves it only with `Bio::take_buffer`,
+//!    which removes the segments too.
+//! 3. The bio is owned by exactly one place at a time: plug, inbox, queue, request table, done list, mailbox. It is
+//!    never freed while the driver has its request, because the queue keeps it until the driver has completed the
+//!    request.
+//! 4. `DirectLane` and `QueueLane` drop the driver before the queue, and dropping a driver waits until the kernel no
+//!    longer uses any memory. So lanes, channels and devices can be dropped at any time.
+//! 5. A dropped future leaves its bio in the queue (`AsyncLane::abandon`); the buffer is freed when the bio completes.
+//! 6. Synchronous calls borrow. They return when that very bio is back (`SyncLane::run`), and filters get a `BioView`,
+//!    from which it cannot be taken. A panic (of a trace sink or an elevator) aborts the process, because the device
+//!    may still write to that memory.
+//! 7. Registered regions are withdrawn from a lane's driver before their memory is freed; the kernel holds references
+//!    to the pages.
+//!
+//! **Invariant:** `unsafe` is only in the modules that the test `tidy` lists with their reason, and each block has a
+//! safety argument.
 
 use core::fmt;
 

@@ -19,6 +19,22 @@
 //! step at a time, but steps of other calls may come in between. A policy with neither `every_page` nor `exclusive` is
 //! called without the locks of the cache: what [`Pages`] says may just have changed, its windows are read when it
 //! has returned, and `begin` is not called.
+//!
+//! # Readahead
+//!
+//! `readahead.rs` is the interface between a page cache and a policy. A `Readahead` is the state of one handle: the
+//! cache reports a `Call` and its pages (`Readahead::begin`, `page`, `missing`, `found`, `Readahead::end`), and the
+//! policy requests a `Window` through `Pages`, which is the cache. There is a file for each family:
+//! `readahead/simple.rs` (2.6.11), `readahead/ondemand.rs` (2.6.23, 2.6.31) and `readahead/platter.rs` with its table
+//! of streams. Those of older kernels, `policies/linux24.rs` and `policies/linux26.rs` (2.6.0 to 2.6.7, distinguished
+//! by `linux26::Rules`), stand in `platter-repro` and are registered (`readahead::register_table`).
+//! `platter_bench::readahead` is a model of a cache and of threads that take turns; `platter readahead` shows it, and
+//! its tests check the known behaviour of the kernels' policies and the cost of ours (docs/readahead.md).
+//!
+//! **Invariant:** a policy without `Readahead::every_page` is called for a cached page only if that has its marker.
+//! Unless it takes one call at a time, no lock of the cache is held meanwhile: the lane asks it (`Plan`,
+//! `platter-cache/src/plan.rs`), before its turn if the first page is missing, and the turn begins to read the windows
+//! that it asks for.
 
 use platter_block::params::Param;
 

@@ -1,4 +1,76 @@
 //! A bio in a cache: its remaining work, and what it waits for.
+//!
+//! # The page cache
+//!
+//! `cache` (a file for each part in `platter-cache/src/`) is a layer with one engine for all its lanes, which are those
+//! of the kit (docs/layer-kit.md) (`HostLane`). With `shards` it is several engines, each with one of as many extents
+//! of the device (`Placement`, `platter-cache/src/placement.rs`): a device with distributed data whose members are on
+//! one disk (`Sharded`, `Map::has_one_disk`): a flush has all of them write, and then one flush the disk
+//! (`Flags::DATA_ONLY`, `Flags::DISK_ONLY`, `unflushed.rs`, `disk_writes.rs`). Shards share the readahead of a handle
+//! (`Policy`); what it reads of other shards is asked for without a lock (`PeerRead`).
+//!
+//! - **Frames** (`platter-cache/src/frames.rs`, each of them `platter-cache/src/frame.rs`) are 4 KiB of memory and a
+//!   state word each. A reader looks up a page and pins its frame with one compare-and-exchange, which succeeds only on
+//!   a frame that is ready. The one `Store`, under the engine's lock, gives frames to pages: it first clears the ready
+//!   bit and then checks the pins. Lanes copy into frames that it has given them, and may make them ready
+//!   (`frames/copies.rs`). So a hit takes no lock, and a handle needs no lane for it (`Resident`).
+//! - **Memory** of frames and their tables (`Table`, `platter-cache/src/memory.rs`) is used in order. One thread of the
+//!   process populates what is ahead of use, without the lock
+//!   (docs/decisions/2026-11-25-memory-and-misses-of-the-cache.md). `PageTable::resize` empties the frames behind a
+//!   smaller size, and the lane gives their memory back in `Tasks::after_turn`; another thread watches memory pressure
+//!   (`pressure.rs`).
+//! - **Pages** (`platter-cache/src/pages.rs`) record which blocks of 512 bytes are valid and which are dirty. A page
+//!   has versions: the newest is in the index; an older one exists until it is on the disk and has no references.
+//!   `PageTable::writable` makes a new version for a write to a page that is being written back, is lent by reference,
+//!   or is dirty from before a barrier. A version is written back only when no older one is left.
+//! - **Dirty pages** are kept by age, in epochs that barriers begin, for write-back, with a list of those that could
+//!   not be written in their turn (`platter-cache/src/dirty.rs`); and by position, in extents of 1 MiB
+//!   (`platter-cache/src/extents.rs`), for flushes of a range. **Invariant:** no thread has the locks of two shards; no
+//!   lock is taken under that of a `Policy`.
+//! - **A bio is a task** (`platter-cache/src/task.rs`): `Engine::step` advances it as far as possible and records what
+//!   it waits for (`Wait`): an I/O of the cache, a frame, fewer dirty pages or its share of them, the end of an
+//!   operation on its range, a job, its handle, or its next turn. Reads go page by page, as in the kernels, so that
+//!   each policy is called as it was designed for (`platter-cache/src/read.rs`). Data is copied after the lock is
+//!   released; the page stays pinned until then. A page that a reader waits for is held for it
+//!   (`platter-cache/src/hold.rs`).
+//! - **Without the lock** a sleeping caller whose own I/O brought all that it needs copies from the frames and leaves
+//!   the completion in an `Inbox` for the next thread that takes the lock (`platter-cache/src/inbox.rs`), unless tasks
+//!   wait for it (`Engine::publish_urgency`). Writes are copied after a turn and end likewise (`late.rs`), or in the
+//!   next turn; others wait as for an I/O that fills the page (`platter-cache/src/inflow.rs`, `moves.rs`).
+//!   **Invariant:** no data is copied under the lock of a shard.
+//! - **Waiting in line.** Tasks that wait for frames or for fewer dirty pages stand in a `Line` in order of arrival
+//!   (`platter-stack/src/kit/lanes.rs`, `platter-cache/src/room.rs`), and `Engine::grant` wakes as many as there is
+//!   room for. Tasks of a writer with more than its share of dirty pages have a line of their own
+//!   (`platter-cache/src/writers.rs`).
+//! - **One read at a time.** The policy `2.6.6+lock` runs one read of a handle at a time. A read that could continue
+//!   but whose lane is not run for 10 ms loses the handle to the next one (`Engine::pass_handles_on`): the channel may
+//!   never be polled.
+//! - **Bounded work.** After `SPENT` (256) pages a turn releases the lock (`Engine::is_spent`): large reads and writes,
+//!   advice and discards (`Jobs`) are done in pieces.
+//! - **Two ways down.** A read whose caller sleeps until it completes goes on the caller's own lane below, submitted
+//!   and waited for in one system call, and so does what its flush writes and flushes if no disk below has a timeout
+//!   (`Own`): a write in doubt could not end before the lane is used again. All other I/O (readahead, write-back,
+//!   channels, futures) goes on the engine's lane, which has a lock of its own (`Port`,
+//!   `platter-stack/src/kit/port.rs`): a turn notes what it submits, and any lane of the cache that is run gives that
+//!   to it and takes what has come back, before and after its turns (`Host::collect`, `Host::deliver`). One of the
+//!   sleeping lanes listens to it (`Lanes::sleep`), and is woken when work is due before it would wake up
+//!   (`Lanes::hasten`). **Invariant:** no system call is made under the engine's lock, but by a cache that is dropped
+//!   (docs/decisions/2026-11-26-system-calls-without-the-lock.md); threads are woken when it has been released
+//!   (`Rings`).
+//! - **Write-back** (`platter-cache/src/writeback.rs`) is done in sorted pieces by every lane that runs
+//!   (`Engine::run_background`), and by the service thread between calls (`Worker::keep`). At most `MAX_WRITES`
+//!   write-back I/Os are in flight, fewer while there is no hurry (`Dirty::depth`); reads do not count.
+//! - **Timeouts.** A write-back that times out leaves its pages dirty. While the device has their memory they are in
+//!   doubt: flushes that concern them fail with `Kind::InDoubt`, and a newer version is not written before the device
+//!   has returned the older one (`Engine::wrote_back`, `Engine::doubt`). All that fails is tried again after pauses
+//!   that double (`Dirty::went_wrong`). Frames come back when the device returns them (`Engine::take_back`).
+//!
+//! **Invariant:** the memory of a frame changes only while it is not pinned and no device has it; every access checks
+//! this.
+//!
+//! **Invariant:** a dirty page is not evicted, and a write error does not make it clean. No completion stays in the
+//! inbox while a task waits for it (`platter-cache/tests/interleavings`), and a thread that takes the lock ends first
+//! what writes have left there (`Shared::engine`).
 
 use super::answers::Exchange;
 use super::engine::{Ask, Engine};

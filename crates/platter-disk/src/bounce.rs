@@ -2,7 +2,7 @@
 //!
 //! There are two reasons. Memory whose addresses or lengths are misaligned is copied by the lane of the disk, for every
 //! way to call (`Bouncer::wrap`). A synchronous call may also begin and end inside a block, end at a deadline, or be so
-//! large that it is copied in pieces; `sync_io/rules.rs` decides that and `sync_io/copied.rs` does it, before the lane.
+//! large that it is copied in pieces; `CopyRules::needs` decides that and `sync_io/copied.rs` does it, before the lane.
 //! Both take their memory from a `Bouncer`, and both are counted (`bytes_bounced`).
 
 #![allow(unsafe_code)]

@@ -3,6 +3,34 @@
 //! A [`Device`] is the disk; a [`Handle`] is one opening of it by a program or thread, with its own position and, if
 //! the device has a cache, its own readahead. Clones share both, as duplicated file descriptors do, and
 //! [`Device::handle`] opens another handle. A program can therefore use one handle for many threads, or one for each.
+//!
+//! # Handles and what answers from memory
+//!
+//! A `Device` is the disk. A `Handle` (`handle.rs` of `platter-disk`) is an open file description on it: a position,
+//! and a number, `HandleId`, which the device is told when the handle is opened and when its last user is dropped. The
+//! `Submitter` of the handle's own `Device` puts the number on every bio (`Bio::handle`), so futures, channels and
+//! cursors of `Handle::device` belong to the handle too; parts of a bio keep the number. A cache uses it to find the
+//! readahead state and the counters of the handle. Clones of a handle share its position: a call takes its range and
+//! moves the position with one compare-and-exchange before the transfer (`handle/stream.rs`), so threads that share a
+//! handle get distinct ranges.
+//!
+//! A device gives access to the data that it has in memory through a `Resident`, which `Cached::resident` returns once,
+//! when the `Device` is made. `Device::read_at` checks the range and tries it first: a hit is a copy, without a lane, a
+//! bio or a clock. A miss becomes a bio. The future of a hit ends when it is made, without a lane, if no barrier is
+//! under way (`Resident::read_bio`, docs/decisions/2026-11-27-futures-of-cached-data.md). `Handle::page` returns a
+//! reference to a page (`Resident::pin`), which is read first if necessary. All ways of reading give the same data; a
+//! synchronous hit waits for no barrier.
+//!
+//! **Invariant:** only the topmost layer may answer from memory. A layer over another device does not pass on that
+//! device's `Resident`, because such reads would bypass the layer (an injected error, a delay, a check). Advice
+//! (`Cached::advise`) is passed on, translated to the range of the device below, and so are the bells described below.
+//!
+//! **A device's own work.** A cache with pages to write back at a later time rings the bell that it got from
+//! `Worker::keep`. `Background` (`background.rs`) then tells the service thread, which opens the lane that futures use
+//! too and runs it, at its wakeups and when its descriptors are ready, until `Lane::is_idle`. The bell holds the device
+//! only weakly: when the last `Device` is dropped, the lane is closed, and a cache writes back while it is dropped.
+//! `Device::close` does the same and can report errors. A simulated device gets no bell, because only its callers
+//! advance its time.
 
 use crate::device::Device;
 use platter_block::backend::Backend;

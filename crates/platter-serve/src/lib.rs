@@ -6,6 +6,18 @@
 //! those of the layer.
 //!
 //! An export runs threads of its own. Programs that embed a server need no executor.
+//!
+//! # Exports
+//!
+//! An `Export` is a way to reach the devices of a `Server` (`platter-serve`): a folder and a row of `table::TABLE`.
+//! Every export drives channels of the device; exports (docs/exports.md) describes each of them.
+//!
+//! The iSCSI export (`iscsi.rs`) has a `Session` for each connection; the `Target` of the device decides what may run
+//! (docs/exports.md).
+//!
+//! **Invariant:** a `Target` hears of a command when its data is complete (`Target::begin`), and again when the device
+//! has nothing of it any more (`Target::end`); only then does an abort complete, a reservation that preempts it answer,
+//! or a new session of its initiator begin.
 
 #![deny(unsafe_code)]
 

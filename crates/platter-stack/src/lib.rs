@@ -1,5 +1,68 @@
 //! Devices built on other devices. Each layer is a [`Backend`] over one or more others and has one file and
 //! one row of [`TABLE`].
+//!
+//! # Layers
+//!
+//! A layer is a `Backend` over other devices; its lanes use lanes of those devices. Its row in `platter_stack::TABLE`
+//! names its parameters and the number of devices below; the contract of devices is tested for every row
+//! (`tests/device/main.rs`).
+//!
+//! - **A bio is passed on where possible**: it is remapped to its position below with `Bio::remap` and mapped back when
+//!   it completes. That costs no allocation and no other bio. All of `partition` works like this, and transfers within
+//!   one chunk of a `raid0`.
+//! - **A transfer over several members is done in parts.** A `Map` maps bytes to members (`Map::find`, and back
+//!   `Map::whence`); the rest is common to `raid0`, `concat`, extents and a cache of shards (`DistributedLane`).
+//!   `Parts::gather` walks the bio from front to back and adds each piece to the part of its member, as long as the
+//!   pieces are contiguous there. Consecutive chunks of one disk are, so 16 MiB over three disks are three parts,
+//!   whatever the chunk size; their segments point into the memory of the whole. A further part is made where a member
+//!   takes fewer segments.
+//! - **Memory.** Each part has a reference to its bio (`Whole`). The bio returns to its submitter when all references
+//!   are dropped. A part that timed out stays with the driver and keeps its reference; then a bio without memory is
+//!   returned.
+//! - **The lane that made a part** is recorded in the bio (`Bio::maker`), so that a lane can tell its own parts from
+//!   bios of a layer above that it only passed on; the part's token identifies its bio.
+//! - **Order.** The gate of a layer (`BarrierGate`, `Door`) numbers barriers. The epoch of a bio is the number of
+//!   barriers before it when its plug is flushed. A bio starts when that many barriers are over, and a barrier starts
+//!   when no lane has a bio of an earlier epoch. If it is hard, or the members are on one disk, all members are then
+//!   flushed and its data is written durably. The gate opens when it is over. A lane that withdraws a published epoch
+//!   wakes all lanes, because a barrier may have seen it. All interleavings of a few lanes are checked
+//!   (`platter-stack/tests/interleavings/`, with the crate's `sync` exchanged). A preflush also flushes all members,
+//!   because earlier writes may be on any of them.
+//! - **A barrier that waits too long** fails. When no barrier has ended for `BARRIER_TIMEOUT` (30 s) because a lane has
+//!   bios that are not complete or is not run, `Door::expire`, on whichever lane it runs, fails the barrier with
+//!   `Kind::LaneStalled`, and `BarrierGate::blame` names the lane that caused it; a lane that was not run itself at
+//!   that time first waits another second (`Wait::is_longer`). A barrier whose deadline passes, or that the device
+//!   could not carry out because of a timeout, fails too. The bios held behind it fail with `Kind::Cancelled`.
+//! - **Deadlines and cancelling.** Parts and remapped bios carry the deadline down. A bio that a layer holds fails at
+//!   its deadline with its memory, and `Lane::cancel` reaches it; tokens are translated on the way down. An atomic
+//!   write is passed on if it lies on one member, and refused otherwise.
+//! - **Errors.** The fault of a bio is that of its first failed part, in order of position; if that part was not
+//!   carried out and another one timed out, it is the timeout. `Bio::done` counts the bytes before the first failed
+//!   part. The handle finds the disk with `Backend::locate` and names it in the `Error`. The position of a failed flush
+//!   identifies the member.
+//! - **Filters** are layers over one device: `limit`, `delay`, `error`, `verify`, `partition`. Each is a `Filter`,
+//!   which has only the code that makes it different, in a `Filtered`, which is the device. A filter may make a bio
+//!   wait before it starts (`Filter::admits`), fail it or set the earliest time at which it may complete
+//!   (`Filter::start`), and see its result (`Filter::end`). `FilterLane` does the rest: gate, deadlines, cancelling,
+//!   positions. A filter that only changes what the device says about itself (`Filter::PASSES_IO`) has lanes without a
+//!   gate (`PassLane`). One that lets no bio wait before it starts (`Filter::keeps_places`) leaves barriers to the
+//!   device below, and `Dues` keeps the order of the completions that it delays
+//!   (docs/decisions/2026-11-23-what-keeps-ordered-tags.md). Filters get the time only from `now` and report with
+//!   `Lane::next_wakeup` when they must be run, so they are exact in virtual time.
+//! - **Other lanes** pass calls on by default: a `Lane` over one lane names it (`Lane::below`, `Lane::below_mut`) and
+//!   implements only what it changes.
+//! - **Layers with state** are `async` functions, one run for each bio, which a `Frame` polls under its lock
+//!   (docs/layer-kit.md). The cache is a state machine on the same parts: its lanes are `HostLane`s, as those of a
+//!   frame, `Shared` is a `Host`, its engine has the `Turns`; `Board` publishes its work, and `RangeLocks`, `IoTable`
+//!   and `Lanes` are those of the kit.
+//! - **Sleeping.** A layer makes no system call (except that `cache` maps, populates and gives back its memory and
+//!   watches memory pressure, without its lock). It sleeps in its first member's lane, to which it passes the
+//!   descriptors of the others (`Lane::sleep`), and is woken through that lane's `Bell` when the gate opens.
+//! - **Bounds.** A lane has at most some thousand parts in flight; a bio that needs more waits in the lane until there
+//!   are fewer, but one bio is always admitted. Parts and their lists are reused.
+//! - **Replacement** in a cache is decided by `platter-cache/src/replace.rs`, which orders frames and does no I/O.
+//!
+//! **Invariant:** no two members of an array share a part of a disk (`Backend::ground`), and all use the same clock.
 
 #![deny(unsafe_code)]
 

@@ -20,6 +20,19 @@
 //! disk.flush()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Arrays whose members describe them
+//!
+//! Each member of an array carries two records (`array_metadata::Record`): the array's name and number, the member's
+//! index, and the numbers of all members, so that errors can name a missing one. What is written when (`create_plan`,
+//! `commit_plan`, `wipe_plan`) and which devices form an array (`array_metadata::assemble`) is decided without I/O in
+//! `platter-stack`; `raid::create` and `raid::assemble` in the crate `platter` carry the steps out on devices and build
+//! the layer over the members' data. `raid::search` looks for members on all block devices or in a directory. Arrays of
+//! Linux' md are read in the same way (`superblock::parse`, `assembly::assemble`, `raid::assemble_md`, the layer
+//! `md.rs` of `platter-stack`) and never written (docs/md.md).
+//!
+//! **Invariant:** at any moment, even during a write, the members on disk are either the old array or the new one. A
+//! test cuts every change at every sector of every write.
 
 mod assemble;
 mod assemble_md;

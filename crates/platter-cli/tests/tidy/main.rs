@@ -62,7 +62,7 @@ fn pages_name_what_exists() {
 }
 
 #[test]
-fn the_path_of_a_read_is_that_of_the_page() {
+fn the_paths_and_places_of_the_pages_are_those_of_the_code() {
     none(&path::problems(tree::files()));
 }
 

@@ -1,4 +1,4 @@
-//! Pages name files, functions, types and commands that exist.
+//! Pages, and the heads of modules, name files, functions, types and commands that exist.
 
 use crate::lexer::{line_of, words};
 use crate::tree::File;
@@ -12,6 +12,20 @@ const FOREIGN: &[&str] =
 fn is_page(file: &File) -> bool {
     let name = file.path.strip_prefix("docs/").unwrap_or(&file.path);
     name.ends_with(".md") && !name.contains('/') && name != "CHANGELOG.md"
+}
+
+/// The head of a source file, its `//!` lines, with each line in its place.
+fn head(file: &File) -> String {
+    let lines = file.text.lines().map(|line| line.strip_prefix("//!").unwrap_or_default());
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n")
+}
+
+/// What names things of the code: pages, and heads of source files that are not tests, in which a name has a path
+/// (`Queue::submit`), because other names in capitals are often those of the kernel.
+fn texts(files: &[File]) -> Vec<(&str, String, bool)> {
+    let pages = files.iter().filter(|f| is_page(f)).map(|f| (f.path.as_str(), f.text.clone(), false));
+    let heads = files.iter().filter(|f| f.is_rust() && f.path.contains("/src/"));
+    pages.chain(heads.map(|f| (f.path.as_str(), head(f), true))).collect()
 }
 
 /// Texts in backquotes outside of fenced blocks, with their lines.
@@ -122,9 +136,9 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
     }
     known.extend(["platter_block", "platter_stack", "platter_disk", "platter_bench"].map(str::to_string));
     let mut problems = Vec::new();
-    for page in files.iter().filter(|f| is_page(f)) {
-        for (line, text) in quoted(&page.text) {
-            if is_path(text) {
+    for (page, contents, is_head) in texts(files) {
+        for (line, text) in quoted(&contents) {
+            if is_path(text) && (text.ends_with(".rs") || !is_head) {
                 let inside = format!("/{text}");
                 let is_there = |f: &File| {
                     f.path == text
@@ -134,11 +148,11 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
                 if !files.iter().any(is_there)
                     && !files.iter().any(|f| f.path.starts_with(text) && text.ends_with('/'))
                 {
-                    problems.push(format!("{}:{line}: there is no file {text}", page.path));
+                    problems.push(format!("{page}:{line}: there is no file {text}"));
                 }
-            } else if is_name(text) && !FOREIGN.contains(&text) {
+            } else if is_name(text) && !FOREIGN.contains(&text) && !(is_head && !text.contains("::")) {
                 let missing = text.trim_end_matches("()").split("::").find(|part| !known.contains(*part));
-                problems.extend(missing.map(|part| format!("{}:{line}: no {part} in {text}", page.path)));
+                problems.extend(missing.map(|part| format!("{page}:{line}: no {part} in {text}")));
             }
         }
     }
@@ -150,16 +164,16 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
 pub(crate) fn misplaced(files: &[File]) -> Vec<String> {
     let codes: Vec<&str> = files.iter().filter(|f| f.is_rust()).map(File::code).collect();
     let mut problems = Vec::new();
-    for page in files.iter().filter(|f| is_page(f)) {
+    for (page, contents, _) in texts(files) {
         let names =
-            quoted(&page.text).into_iter().filter(|(_, text)| is_name(text) && !FOREIGN.contains(text));
+            quoted(&contents).into_iter().filter(|(_, text)| is_name(text) && !FOREIGN.contains(text));
         for (line, text) in names {
             let Some((owner, name)) = text.trim_end_matches("()").rsplit_once("::") else { continue };
             let owner = owner.rsplit("::").next().unwrap_or_default();
             let together =
                 |code: &&str| words(code, owner).next().is_some() && words(code, name).next().is_some();
             if owner.starts_with(char::is_uppercase) && !codes.iter().any(together) {
-                problems.push(format!("{}:{line}: no file has both parts of {text}", page.path));
+                problems.push(format!("{page}:{line}: no file has both parts of {text}"));
             }
         }
     }
@@ -257,6 +271,20 @@ fn paths_that_lead_nowhere_are_found() {
         File::new("docs/decisions/old.md", "crates/a/src/gone.rs"),
     ];
     assert_eq!(lost_paths(&files), ["crates/a/src/lib.rs:1: there is no file crates/a/src/gone.rs"]);
+}
+
+#[test]
+fn names_in_the_heads_of_modules_are_checked() {
+    let source = "//! `Queue::submit`, not `Queue::gone`\n//!\n//! and `lost.rs`, `Foreign`\n//! ```\n//! `Queue::lost`\n//! ```\nstruct Queue; fn submit() {}\n";
+    let files = [
+        File::new("crates/a/src/queue.rs", source),
+        File::new("crates/a/tests/queue.rs", "//! `Queue::gone`\n"),
+    ];
+    let expected = [
+        "crates/a/src/queue.rs:1: no gone in Queue::gone",
+        "crates/a/src/queue.rs:3: there is no file lost.rs",
+    ];
+    assert_eq!(problems(&files), expected);
 }
 
 #[test]
