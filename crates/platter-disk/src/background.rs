@@ -44,6 +44,8 @@ pub(crate) struct Background {
     rung: AtomicBool,
     /// Signalled when a lane is opened, once an event loop listens.
     opened_bell: OnceLock<EventFd>,
+    /// Calls run the lanes while they wait, because I/Os of calls that have ended are in them, and no thread does.
+    needs_help: AtomicBool,
 }
 
 impl Background {
@@ -62,6 +64,7 @@ impl Background {
             closed: Mutex::new(false),
             rung: AtomicBool::new(false),
             opened_bell: OnceLock::new(),
+            needs_help: AtomicBool::new(false),
         })
     }
 
@@ -133,6 +136,28 @@ impl Background {
     /// Whether no I/O of a future is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.opened().all(|lane| lane.is_idle())
+    }
+
+    /// A lane has an I/O of a call that has ended, and no thread runs it: time is simulated, or the service thread cannot be
+    /// started.
+    #[cold]
+    pub(crate) fn help_from_now_on(&self) {
+        self.needs_help.store(true, Ordering::Relaxed);
+    }
+
+    /// Runs the lanes if no thread does. Returns when to do so again.
+    #[inline]
+    pub(crate) fn help(&self) -> Option<Time> {
+        if self.needs_help.load(Ordering::Relaxed) { self.run_all() } else { None }
+    }
+
+    #[cold]
+    fn run_all(&self) -> Option<Time> {
+        let next = self.run_by_hand();
+        if self.is_idle() {
+            self.needs_help.store(false, Ordering::Relaxed);
+        }
+        next
     }
 
     /// Runs all lanes for a program that does everything by hand. Returns when to do so again; `None`: nothing is

@@ -23,7 +23,7 @@ mod reactor;
 #[allow(unsafe_code)]
 mod reply;
 
-pub(crate) use lane::{AsyncLane, Next};
+pub(crate) use lane::{AsyncLane, CallWaiter, Called, Next};
 use lane::{keep_bio, spare_bio};
 pub use reactor::Reactor;
 use reply::Reply;
@@ -275,7 +275,6 @@ impl Device {
     /// service thread does this. Returns when to call again even if nothing completes; `None`: nothing is outstanding
     /// except given-up requests.
     pub fn run_background(&self) -> Option<Time> {
-        self.inner.callers.help();
         self.inner.background.run_by_hand()
     }
 

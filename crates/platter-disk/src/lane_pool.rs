@@ -1,10 +1,9 @@
 //! The lanes of synchronous callers: lent for a call, limited in number, and closed when they are no longer needed.
 //!
 //! A lane costs a driver channel (a ring, descriptors), hence the limit. A caller that finds no idle lane opens one;
-//! at the limit, or if the system refuses another one, it waits until a call of another thread or a lane set aside ends.
+//! at the limit, or if the system refuses another one, it waits until a call of another thread ends.
 
 use crate::sync::{Condvar, Mutex, lock};
-use std::time::Duration;
 
 /// Idle lanes that are kept open however long they are idle.
 const KEEP: usize = 4;
@@ -14,7 +13,7 @@ const RETRY: u32 = 64;
 /// A pool of lanes of type `L`; generic, so that a model checker can run it with a simpler type.
 pub(crate) struct LanePool<L> {
     state: Mutex<PoolState<L>>,
-    /// Notified when a lane is returned, set aside or closed, or may be over.
+    /// Notified when a lane is returned or closed.
     changed: Condvar,
     most: usize,
 }
@@ -22,12 +21,8 @@ pub(crate) struct LanePool<L> {
 struct PoolState<L> {
     /// Unused lanes, the last used one at the end.
     idle: Vec<L>,
-    /// Lanes that exist: idle, lent, or set aside.
+    /// Lanes that exist: idle or lent.
     open: usize,
-    /// Lanes set aside because the disk still has a request that was given up.
-    aside: usize,
-    /// The disk may have returned all that some of these wait for, and no caller has looked yet.
-    is_over: bool,
     waiting: usize,
     /// Callers that have waited since the system refused a lane; `None`: no refusal.
     refused: Option<u32>,
@@ -35,72 +30,46 @@ struct PoolState<L> {
     least_idle: usize,
 }
 
-/// Why there is no lane.
-pub(crate) enum NoLane<E> {
-    /// There is no lane, and none can be opened.
-    Failed(E),
-    /// All allowed lanes are set aside.
-    AllAside,
-    /// No lane was returned in time, or, before that, some that were set aside may be over.
-    Late,
-}
-
 impl<L> LanePool<L> {
     /// A pool of at most `most` lanes, at least one.
     pub(crate) fn new(most: usize) -> LanePool<L> {
-        let (idle, is_over, refused) = (Vec::new(), false, None);
-        let state = PoolState { idle, open: 0, aside: 0, is_over, waiting: 0, refused, least_idle: 0 };
+        let state = PoolState { idle: Vec::new(), open: 0, waiting: 0, refused: None, least_idle: 0 };
         LanePool { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
     }
 
-    /// Takes an idle lane, opens one, or waits for one, at most for the time that `left` returns; it is called before
-    /// each wait.
-    pub(crate) fn take<E>(
-        &self,
-        open: impl Fn() -> Result<L, E>,
-        left: impl Fn() -> Option<Duration>,
-    ) -> Result<L, NoLane<E>> {
+    /// Takes an idle lane, opens one, or waits for one.
+    ///
+    /// # Errors
+    /// There is no lane, and none can be opened.
+    pub(crate) fn take<E>(&self, open: impl Fn() -> Result<L, E>) -> Result<L, E> {
         let mut state = lock(&self.state);
         loop {
             if let Some(lane) = state.idle.pop() {
                 state.least_idle = state.least_idle.min(state.idle.len());
                 return Ok(lane);
             }
-            if state.may_open(self.most) {
-                state.open += 1;
-                drop(state);
-                let opened = open();
-                state = lock(&self.state);
-                state.refused = opened.is_err().then_some(0);
-                let error = match opened {
-                    Ok(lane) => return Ok(lane),
-                    Err(error) => error,
-                };
-                state.open -= 1;
-                if state.open == state.aside {
-                    // There is nothing to wait for; other waiting callers find that out themselves.
-                    state.refused = None;
-                    self.changed.notify_all();
-                    return Err(NoLane::Failed(error));
-                }
+            if !state.may_open(self.most) {
+                state.waiting += 1;
+                state = self.changed.wait(state);
+                state.waiting -= 1;
                 continue;
             }
-            if std::mem::take(&mut state.is_over) {
-                return Err(NoLane::Late);
-            }
-            if state.open == state.aside {
-                return Err(NoLane::AllAside);
-            }
-            let left = left();
-            if left == Some(Duration::ZERO) {
-                return Err(NoLane::Late);
-            }
-            state.waiting += 1;
-            state = match left {
-                None => self.changed.wait(state),
-                Some(left) => self.changed.wait_for(state, left),
+            state.open += 1;
+            drop(state);
+            let opened = open();
+            state = lock(&self.state);
+            state.refused = opened.is_err().then_some(0);
+            let error = match opened {
+                Ok(lane) => return Ok(lane),
+                Err(error) => error,
             };
-            state.waiting -= 1;
+            state.open -= 1;
+            if state.open == 0 {
+                // There is nothing to wait for; other waiting callers find that out themselves.
+                state.refused = None;
+                self.changed.notify_all();
+                return Err(error);
+            }
         }
     }
 
@@ -120,25 +89,6 @@ impl<L> LanePool<L> {
         (state.open, state.refused) = (state.open - 1, None);
         drop(state);
         self.changed.notify_all();
-    }
-
-    /// A lane that was taken is set aside: it exists but cannot be taken.
-    pub(crate) fn set_aside(&self) {
-        lock(&self.state).aside += 1;
-        self.changed.notify_all();
-    }
-
-    /// The disk may have returned all that lanes set aside wait for: a caller that waits is to close them.
-    pub(crate) fn over(&self) {
-        let mut state = lock(&self.state);
-        state.is_over = state.aside > 0;
-        drop(state);
-        self.changed.notify_all();
-    }
-
-    /// `count` lanes that were set aside are being closed, and callers may wait for that.
-    pub(crate) fn closing(&self, count: usize) {
-        lock(&self.state).aside -= count;
     }
 
     /// Removes the lanes that were idle for the whole time since the last call, except a few. The caller must drop
@@ -161,6 +111,12 @@ impl<L> LanePool<L> {
         std::mem::take(&mut state.idle)
     }
 
+    /// Whether a caller that finds no idle lane would open one; counts as such a caller.
+    #[cfg(test)]
+    pub(crate) fn would_open(&self) -> bool {
+        lock(&self.state).may_open(self.most)
+    }
+
     /// Number of lanes that exist.
     #[cfg(test)]
     pub(crate) fn count(&self) -> usize {
@@ -176,7 +132,7 @@ impl<L> PoolState<L> {
         match &mut self.refused {
             None => true,
             // No lane is left that could be returned: there is nothing to wait for.
-            Some(_) if self.open == self.aside => true,
+            Some(_) if self.open == 0 => true,
             Some(waited) => {
                 *waited += 1;
                 waited.is_multiple_of(RETRY)

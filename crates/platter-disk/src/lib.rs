@@ -66,10 +66,9 @@
 //! A synchronous call uses a lane of the device's `LanePool` (`Callers::take`). `Backend::max_lanes` limits their
 //! number, because each costs a driver channel. A caller that finds no idle lane opens one; at the limit, or when the
 //! system refuses another, it waits for one. Surplus idle lanes are closed when calls end (`LanePool::trim`), and all
-//! idle lanes of the process when something cannot be opened (`callers::relieve`). A call that ends at its deadline may
-//! leave a request with the disk: its lane is set `Aside` until the disk returns it, run by the service thread, which
-//! then tells the pool (`LanePool::over`), and counts towards the limit; a call that waits for a lane closes it
-//! (`Callers::take_again`). A channel has its own lane and stays with the thread that opened it, so that its ring can
+//! idle lanes of the process when something cannot be opened (`callers::relieve`). A call with a
+//! deadline uses no lane of the pool but one of the futures (`AsyncLane::run_call`), where its bio can stay when the call
+//! ends; the service thread runs that lane, and wakes the call. A channel has its own lane and stays with the thread that opened it, so that its ring can
 //! be set up for one thread.
 //!
 //! Futures use lanes that the service thread can run (`AsyncLane`). Each thread that starts futures has its own, up to
@@ -138,7 +137,6 @@
 
 pub mod adapters;
 mod aligned;
-mod aside;
 mod background;
 pub mod bounce;
 mod byte_range;

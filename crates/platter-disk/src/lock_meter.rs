@@ -80,7 +80,6 @@ const STAGES: &[(&str, &str)] = &[
     ("disk_backend/doubts.rs", "dispatch"),
     ("disk_backend.rs", "settings"),
     ("disk_backend/lane/changes.rs", "settings"),
-    ("aside.rs", "call"),
     ("callers.rs", "call"),
     ("background.rs", "settings"),
     ("disk_backend/extent.rs", "settings"),

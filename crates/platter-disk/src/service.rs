@@ -10,6 +10,7 @@ use crate::future::{AsyncLane, Next};
 use crate::sync::{Mutex, lock};
 use crate::wake::{EventFd, Sleeper, WakeFd};
 use platter_block::time::{Span, Time};
+use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,6 +47,10 @@ static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
     wake: WakeFd::new(),
     rounds: AtomicU64::new(0),
 });
+
+thread_local! {
+    static IS_SERVICE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Number of rounds of the service thread in this process so far; it does not change while nothing is
 /// outstanding.
@@ -214,7 +219,13 @@ impl Watched {
     }
 }
 
+/// Whether this is the service thread, which runs code of the program too: a waker, the destructor of a buffer.
+pub(crate) fn is_this_thread() -> bool {
+    IS_SERVICE.get()
+}
+
 fn serve() {
+    IS_SERVICE.set(true);
     let (mut watch, mut notes) = (Watch::default(), Vec::<Weak<Background>>::new());
     let mut lanes = Vec::<Weak<AsyncLane>>::new();
     loop {

@@ -6,8 +6,9 @@
 //!
 //! A call with a timeout, its own ([`IoOptions::timeout`]) or the device's, ends by that time even if the device does
 //! not respond. For that, its data is copied through memory of the library (`bytes_bounced` of the
-//! [counters](Device::counters)). All other calls lend the caller's memory to the device and wait for it without a
-//! limit.
+//! [counters](Device::counters)), and it goes over a lane of the device's futures, where the bio can stay: it costs what a future
+//! costs, with the service thread between the disk and the call. All other calls lend the caller's memory to the device and wait
+//! for it without a limit.
 
 #![allow(unsafe_code)]
 
@@ -87,7 +88,8 @@ impl Device {
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
         let until = options.timeout.map(|span| inner.clock.now() + span);
-        let mut turn = inner.callers.take(inner, until).map_err(|no| self.no_lane(no, op, pos, len))?;
+        let has_deadline = until.is_some() || inner.timeout.is_some();
+        let mut turn = inner.callers.take(inner, has_deadline)?;
         let lane = turn.lane();
         let mut bio = lane.take_bio();
         bio.reset(op, pos, len);
@@ -104,7 +106,7 @@ impl Device {
         bio.set_context(options.context);
         bio.set_deadline(until);
         self.submitter.sign(&mut bio);
-        let (size, has_deadline) = (self.size(), until.is_some() || inner.timeout.is_some());
+        let size = self.size();
         let status = match built {
             Ok(()) if inner.copy_rules.needs(&bio, size, has_deadline) => {
                 let mut copied = Copied { rules: &inner.copy_rules, lane, size, until };

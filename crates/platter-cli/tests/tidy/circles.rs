@@ -26,12 +26,12 @@ const CIRCLES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "crates/platter-disk/src/aside.rs",
             "crates/platter-disk/src/background.rs",
             "crates/platter-disk/src/callers.rs",
             "crates/platter-disk/src/channel.rs",
             "crates/platter-disk/src/device.rs",
             "crates/platter-disk/src/future/lane.rs",
+            "crates/platter-disk/src/future/lane/call.rs",
             "crates/platter-disk/src/handle.rs",
             "crates/platter-disk/src/service.rs",
             "crates/platter-disk/src/submitter.rs",

@@ -13,14 +13,17 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Bio;
 use platter_block::defect::{self, Defect};
 use platter_block::deferred::{Deferred, later};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 
+mod call;
 mod driven;
+
+pub(crate) use call::{CallWaiter, Called};
 
 /// The state of an entry of the table.
 enum Waiting {
@@ -102,8 +105,6 @@ pub(crate) struct AsyncLane {
     pub(crate) watched: AtomicBool,
     /// The service thread must run the lane although no descriptor shows a reason.
     called: AtomicBool,
-    /// Rung by the service thread when nothing is outstanding.
-    bell: Option<Weak<dyn Bell>>,
 }
 
 /// Result of a run of a lane by the service thread.
@@ -269,20 +270,7 @@ impl AsyncLane {
             returned: Returned::new(),
             watched: AtomicBool::new(false),
             called: AtomicBool::new(false),
-            bell: None,
         }
-    }
-
-    /// A lane whose idleness some thread waits for.
-    pub(crate) fn with_bell(self, bell: Option<Weak<dyn Bell>>) -> AsyncLane {
-        AsyncLane { bell, ..self }
-    }
-
-    /// Runs the lane without advancing simulated time. Returns when it must be run next.
-    pub(crate) fn tend(&self) -> Option<Time> {
-        let mut state = lock(&self.state);
-        state.turn(&self.clock);
-        state.lane.next_wakeup()
     }
 
     /// Whether nothing is outstanding.
@@ -309,9 +297,6 @@ impl AsyncLane {
         let in_vain = state.lane.is_idle();
         state.turn(&self.clock);
         let is_idle = state.lane.is_idle();
-        if is_idle {
-            self.bell.iter().filter_map(Weak::upgrade).for_each(|bell| bell.ring());
-        }
         if let Some(clock) = self.clock.simulated() {
             if is_idle {
                 return self.let_go(state);

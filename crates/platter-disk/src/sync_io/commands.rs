@@ -77,8 +77,8 @@ impl Device {
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
         let until = options.timeout.map(|span| inner.clock.now() + span);
-        let mut turn =
-            inner.callers.take(inner, until).map_err(|no| self.no_lane(no, Op::Command, 0, len))?;
+        let has_deadline = until.is_some() || inner.timeout.is_some();
+        let mut turn = inner.callers.take(inner, has_deadline)?;
         let lane = turn.lane();
         let mut prepare = |bio: &mut Bio| {
             bio.add_flags(options.flags | Flags::SYNC);
@@ -87,7 +87,7 @@ impl Device {
             bio.set_deadline(until);
             self.submitter.sign(bio);
         };
-        let status = match until.is_some() || inner.timeout.is_some() {
+        let status = match has_deadline {
             true => lane.run_copied(command, &mut data, until, &mut prepare),
             false => lane.run_lent(command, &mut data, &mut prepare),
         };

@@ -1,13 +1,14 @@
-//! The lane of a synchronous call: taken from the pool, used for one bio at a time, and returned.
+//! The lane of a synchronous call: taken from the pool, used for one bio at a time, and returned. A call with a deadline uses a lane
+//! of the futures, where its bio can stay.
 
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::bounce::Bouncer;
 use crate::byte_range::ByteRange;
 use crate::callers::{Callers, relieve};
 use crate::clock::Clock;
 use crate::device::Inner;
 use crate::disk_backend::NO_CHANNEL;
-use crate::lane_pool::NoLane;
+use crate::future::{AsyncLane, CallWaiter, Called};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Error, Fault, Kind, Stage, Status};
 use platter_block::lane::Lane;
@@ -19,9 +20,17 @@ use std::time::Duration;
 /// The fault of a call that did not end in its time.
 pub(super) const TIMED_OUT: Fault = Fault::new(Kind::TimedOut, Stage::Handle);
 
-/// A lane and the bios of its calls: one, and another one if a call needs several transfers.
+/// How the bios of calls reach the device.
+enum Way {
+    /// A lane of the pool: a call on it returns when its bio is back.
+    Own(Box<dyn Lane>),
+    /// A lane of the futures, which is there during a call, and what wakes the thread: a call may return earlier.
+    Shared(Option<Arc<AsyncLane>>, CallWaiter),
+}
+
+/// What a call works with: a lane, and the bios of its calls, one, and another one if a call needs several transfers.
 pub(crate) struct SyncLane {
-    pub(crate) lane: Box<dyn Lane>,
+    way: Way,
     pub(crate) clock: Clock,
     pub(super) bios: Vec<Bio>,
     done: Vec<Bio>,
@@ -32,10 +41,8 @@ pub(crate) struct SyncLane {
     last: u64,
     /// The last reading of the clock.
     pub(crate) now: Time,
-    /// The disk still has a request of a call that has ended.
-    pub(crate) is_unsettled: bool,
-    /// Lanes of the device that may have to be run while this one waits.
-    aside: Arc<Aside>,
+    /// The device's futures, whose lanes may have to be run while this one waits.
+    background: Arc<Background>,
 }
 
 /// The device uses memory that a caller lent for the duration of a call. The call must not return before the device
@@ -49,10 +56,28 @@ impl Drop for Lent {
     }
 }
 
+impl Clock {
+    /// Time left until a deadline. `None`: there is no deadline, or no thread can sleep until then because the time
+    /// is simulated.
+    pub(crate) fn left(&self, until: Option<Time>) -> Option<Duration> {
+        let until = until.filter(|_| self.simulated().is_none());
+        until.map(|until| Duration::from_nanos(until.since(self.now()).0))
+    }
+}
+
 impl SyncLane {
-    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, aside: Arc<Aside>) -> SyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, background: Arc<Background>) -> SyncLane {
+        SyncLane::on(Way::Own(lane), clock, background)
+    }
+
+    /// For calls with a deadline.
+    pub(crate) fn without_lane(clock: Clock, background: Arc<Background>) -> SyncLane {
+        SyncLane::on(Way::Shared(None, CallWaiter::default()), clock, background)
+    }
+
+    fn on(way: Way, clock: Clock, background: Arc<Background>) -> SyncLane {
         SyncLane {
-            lane,
+            way,
             clock,
             bios: Vec::with_capacity(2),
             done: Vec::with_capacity(1),
@@ -60,8 +85,14 @@ impl SyncLane {
             bouncer: Bouncer::default(),
             last: 0,
             now: Time::default(),
-            is_unsettled: false,
-            aside,
+            background,
+        }
+    }
+
+    /// The lane of the futures that the next call uses.
+    pub(crate) fn use_lane(&mut self, lane: Arc<AsyncLane>) {
+        if let Way::Shared(used, _) = &mut self.way {
+            *used = Some(lane);
         }
     }
 
@@ -91,56 +122,59 @@ impl SyncLane {
         self.wait_for(bio, until).map_or(Err(TIMED_OUT), |bio| self.settle(bio))
     }
 
-    /// Submits a bio and waits until it comes back; other bios that the lane returns are skipped. If the bio owns its
-    /// memory, another bio with its token may come back in its place. If `until` has passed and cancelling did not
-    /// help, none does: the bio stays in the lane.
-    pub(super) fn wait_for(&mut self, mut bio: Bio, until: Option<Time>) -> Option<Bio> {
+    /// Submits a bio and waits until it comes back. If the bio owns its memory, another bio with its token may come back in its
+    /// place. If `until` has passed and cancelling did not help, none does: the bio stays in the lane.
+    pub(super) fn wait_for(&mut self, bio: Bio, until: Option<Time>) -> Option<Bio> {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
         // As the bio has it, which is rounded up: a call that ended earlier would end before its device has noted what is in doubt.
         let until = until.map(|until| bio.deadline().map_or(until, |deadline| deadline.max(until)));
+        let called = match &mut self.way {
+            Way::Own(_) => Called::Back(self.wait_own(bio, lent.is_some())),
+            Way::Shared(Some(lane), waiter) => lane.run_call(bio, until.filter(|_| lent.is_none()), waiter),
+            Way::Shared(None, _) => unreachable!("a call has its lane until it ends"),
+        };
+        std::mem::forget(lent);
+        match called {
+            Called::Back(bio) => Some(bio),
+            Called::Late { is_run } => {
+                if !is_run {
+                    self.background.help_from_now_on();
+                }
+                None
+            }
+        }
+    }
+
+    /// Waits for a bio without a limit; other bios that the lane returns are skipped.
+    fn wait_own(&mut self, mut bio: Bio, is_lent: bool) -> Bio {
+        let Way::Own(lane) = &mut self.way else { return bio };
         let identity = bio.identity();
         self.last += 1;
         let token = self.last;
         bio.set_token(token);
-        self.lane.submit(self.clock.now(), bio);
-        let mut is_cancelled = false;
-        let back = loop {
+        lane.submit(self.clock.now(), bio);
+        loop {
             let now = self.clock.now();
-            let wake = Time::earliest(until, self.aside.help());
-            self.lane.wait(now, wake.map(|at| at.since(now)));
+            lane.wait(now, self.background.help().map(|at| at.since(now)));
             self.now = self.clock.now();
-            self.lane.turn(self.now, &mut self.done);
-            let own = self.done.iter().position(|bio| match lent {
-                Some(_) => bio.identity() == identity,
-                None => bio.token() == token,
+            lane.turn(self.now, &mut self.done);
+            let own = self.done.iter().position(|bio| match is_lent {
+                true => bio.identity() == identity,
+                false => bio.token() == token,
             });
             if let Some(own) = own {
                 let bio = self.done.swap_remove(own);
                 self.done.clear();
-                break Some(bio);
+                return bio;
             }
-            if lent.is_none() && until.is_some_and(|until| self.now >= until) {
-                if is_cancelled {
-                    self.is_unsettled = true;
-                    break None;
-                }
-                is_cancelled = true;
-                self.lane.cancel(self.now, token);
-            }
-        };
-        std::mem::forget(lent);
-        // The caller did not cancel it: it did not end in its time.
-        back.filter(|bio| {
-            !is_cancelled || bio.status().err().is_none_or(|fault| fault.kind != Kind::Cancelled)
-        })
+        }
     }
 
     /// Keeps a bio that came back, and returns its status.
     pub(super) fn settle(&mut self, bio: Bio) -> Status {
         let status = bio.status();
-        if let Err(fault) = status {
+        if status.is_err() {
             self.failed = ByteRange { pos: bio.pos(), len: bio.len() };
-            self.is_unsettled |= fault.kind == Kind::TimedOut && !self.lane.is_idle();
         }
         self.bios.push(bio);
         status
@@ -148,11 +182,13 @@ impl SyncLane {
 }
 
 impl Callers {
-    /// Takes a lane for a call that ends by `until`.
+    /// Takes a lane for a call. `has_deadline`: it may end before the device has returned its bio.
     #[inline]
-    pub(crate) fn take(&self, inner: &Inner, until: Option<Time>) -> Result<Turn<'_>, NoLane<Error>> {
-        let lane = self.pool.take(|| self.open(inner), || self.left(&inner.clock, until));
-        let lane = lane.or_else(|no| self.take_again(inner, until, no))?;
+    pub(crate) fn take(&self, inner: &Inner, has_deadline: bool) -> Result<Turn<'_>, Error> {
+        let lane = match has_deadline {
+            false => self.pool.take(|| self.open(inner))?,
+            true => self.take_spare(inner)?,
+        };
         Ok(Turn { callers: self, lane: Some(lane) })
     }
 }
@@ -172,9 +208,10 @@ impl Turn<'_> {
     /// The call has ended.
     #[inline]
     pub(crate) fn end(mut self) {
-        let Some(lane) = self.lane.take() else { return };
-        if lane.is_unsettled {
-            return self.callers.set_aside(*lane);
+        let Some(mut lane) = self.lane.take() else { return };
+        if let Way::Shared(used, _) = &mut lane.way {
+            *used = None;
+            return self.callers.keep_spare(lane);
         }
         let now = lane.now;
         self.callers.pool.put(lane);
@@ -187,7 +224,9 @@ impl Turn<'_> {
 impl Drop for Turn<'_> {
     /// A panic passes through the call: the lane is not used again.
     fn drop(&mut self) {
-        if let Some(lane) = self.lane.take() {
+        if let Some(lane) = self.lane.take()
+            && let Way::Own(_) = lane.way
+        {
             drop(lane);
             self.callers.pool.closed();
         }

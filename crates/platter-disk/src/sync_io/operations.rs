@@ -3,7 +3,6 @@
 use super::IoOptions;
 use crate::byte_range::ByteRange;
 use crate::device::Device;
-use crate::lane_pool::NoLane;
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use std::io::{IoSlice, IoSliceMut};
@@ -199,19 +198,5 @@ impl Device {
             detail = format!("{lost}{separator}{detail}");
         }
         self.error(fault, op, asked.pos, asked.len, detail)
-    }
-
-    /// The error of a call that got no lane.
-    #[cold]
-    pub(super) fn no_lane(&self, no: NoLane<Error>, op: Op, pos: u64, len: u64) -> Error {
-        let (kind, detail) = match no {
-            NoLane::Failed(error) => return error,
-            NoLane::Late => (Kind::TimedOut, "all lanes of the device were in use".to_string()),
-            NoLane::AllAside => {
-                let most = self.inner.callers.most();
-                (Kind::Stuck, format!("all {most} lanes of the device wait for requests that timed out"))
-            }
-        };
-        self.error(Fault::new(kind, Stage::Handle), op, pos, len, detail)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::SyncLane;
 use crate::clock::Clock;
+use crate::device::Device;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
@@ -61,10 +62,15 @@ impl Lane for Swapper {
     }
 }
 
+fn over(lane: Box<dyn Lane>) -> SyncLane {
+    let device = Device::null(1 << 20).unwrap();
+    SyncLane::new(lane, Clock::Host, Arc::clone(&device.inner.background))
+}
+
 /// What a call lends its memory to is that very bio: another one with its token does not end the call.
 #[test]
 fn a_call_that_lends_memory_waits_for_the_very_bio() {
-    let mut lane = SyncLane::new(Box::<Swapper>::default(), Clock::Host, Arc::default());
+    let mut lane = over(Box::<Swapper>::default());
     let mut bio = Bio::new(Op::Read, 0, 512);
     bio.add_flags(Flags::BORROWED);
     let identity = bio.identity();
@@ -78,7 +84,7 @@ fn a_call_that_lends_memory_waits_for_the_very_bio() {
 
 #[test]
 fn a_call_waits_for_its_own_bio() {
-    let mut lane = SyncLane::new(Box::<Liar>::default(), Clock::Host, Arc::default());
+    let mut lane = over(Box::<Liar>::default());
     let status = lane.run(Bio::flush(), None);
     assert_eq!(status.map_err(|fault| fault.kind), Err(Kind::Io));
 }

@@ -3,9 +3,11 @@
 use crate::devices::{BAD, Kind};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{self, Status};
+use platter_block::time::Span;
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
 use platter_disk::pool::{Pool, PoolBuf};
+use platter_disk::sync_io::IoOptions;
 use std::future::Future;
 use std::io::IoSliceMut;
 use std::pin::Pin;
@@ -88,6 +90,11 @@ impl Caller for Synchronous {
         device.read_at(&mut self.block[..100], 1000).unwrap();
         device.write_at(&self.block[..100], 1000).unwrap();
         device.flush().unwrap();
+        // With a deadline, over a lane of the futures.
+        let options = IoOptions::timeout(Span::from_secs(60));
+        device.write_at_with(&self.block, 8192, options).unwrap();
+        device.read_at_with(&mut self.block, 8192, options).unwrap();
+        device.flush_with(options).unwrap();
         if self.is_flawed {
             let error = device.read_at(&mut self.block, BAD).unwrap_err();
             assert_eq!(error.fault.kind, fault::Kind::Io);

@@ -107,51 +107,56 @@ fn a_call_may_have_a_timeout_of_its_own() {
     }
 }
 
-/// Each lane that waits for the disk counts. When all allowed lanes do, a call fails at once; when the disk has
-/// returned their requests, they are available again.
+/// Calls with a deadline use no lane of the pool: however many of them the disk still has, other calls get theirs.
 #[test]
-fn calls_that_time_out_use_up_no_lanes_for_good() {
+fn calls_that_time_out_use_up_no_lanes() {
     let (fake, device) = Fake::open(Options { lanes: Some(2), ..Options::default() });
     fake.hold();
     let other = device.clone();
     let calls = spawn(move || {
-        let options = IoOptions::timeout(Span::from_millis(5));
-        let call = |pos| other.read_at_with(&mut [0; 512], pos, options).unwrap_err();
-        let kinds = [0, 4096, 8192].map(|pos| call(pos).fault.kind);
-        (kinds, call(0).to_string(), other.read_at(&mut [0; 512], 0).unwrap_err().fault.kind)
+        let options = IoOptions::timeout(Span::from_millis(2));
+        let call = |at: u64| other.read_at_with(&mut [0; 512], at * 4096, options).unwrap_err();
+        (0..10).all(|at| call(at).fault.kind == Kind::TimedOut)
     });
-    let (kinds, text, without) = calls.result("calls");
-    assert_eq!(kinds, [Kind::TimedOut, Kind::TimedOut, Kind::Stuck]);
-    assert!(text.contains("all 2 lanes of the device wait for requests that timed out"), "{text}");
-    assert_eq!(without, Kind::Stuck, "without a timeout it would wait for ever");
-    fake.release();
-    let mut buffer = [0; 512];
-    for _ in 0..10 {
-        device.read_at(&mut buffer, 0).unwrap();
-    }
-}
-
-/// One of two lanes stays in a call without a deadline, the other waits for the disk. A call that waits for a lane gets
-/// one as soon as the disk has returned what the second waits for; no other call ends meanwhile.
-#[test]
-fn a_call_that_waits_for_a_lane_learns_that_one_that_timed_out_is_over() {
-    let (fake, device) = Fake::open(Options { lanes: Some(2), ..Options::default() });
-    fake.hold();
-    let late = device.read_at_with(&mut [0; 512], 0, IoOptions::timeout(Span::from_millis(5)));
-    assert_eq!(late.unwrap_err().fault.kind, Kind::TimedOut);
+    assert!(calls.result("calls"));
+    assert_eq!(fake.held(), 10);
     let reads = |pos| {
         let device = device.clone();
         spawn(move || device.read_at(&mut [0; 512], pos).is_ok())
     };
-    let patient = reads(4096);
-    until("the second lane is in use", || fake.held_in(4096..8192) == 1);
-    let waiting = reads(8192);
-    // The request that timed out.
-    fake.release_oldest();
-    until("the call has a lane", || fake.held_in(8192..12288) == 1);
-    assert!(!patient.is_done());
+    let both = [reads(65536), reads(131072)];
+    until("both lanes are in use", || fake.held() == 12);
     fake.release();
-    assert!(patient.result("the call without a deadline") && waiting.result("the call that waited"));
+    assert!(both.into_iter().all(|read| read.result("a call without a deadline")));
+    let options = IoOptions::timeout(Span::from_secs(60));
+    (0..10).for_each(|at| device.read_at_with(&mut [0; 512], at * 4096, options).unwrap());
+}
+
+/// Calls wait side by side on the lane that they share, each until its own deadline.
+#[test]
+fn each_of_many_calls_ends_at_its_own_deadline() {
+    for elevator in elevators() {
+        let (fake, device) = Fake::open(Options { elevator, ..Options::default() });
+        fake.hold();
+        let call = |at: u64, timeout: Span| {
+            let device = device.clone();
+            spawn(move || {
+                device
+                    .read_at_with(&mut [0; 512], at * 4096, IoOptions::timeout(timeout))
+                    .map_err(|error| error.fault.kind)
+            })
+        };
+        let patient: Vec<_> = (0..4).map(|at| call(at, Span::from_secs(60))).collect();
+        let hasty: Vec<_> = (4..8).map(|at| call(at, Span::from_millis(10))).collect();
+        for call in hasty {
+            assert_eq!(call.result(elevator), Err(Kind::TimedOut), "{elevator}");
+        }
+        assert!(patient.iter().all(|call| !call.is_done()), "{elevator}");
+        fake.release();
+        for call in patient {
+            assert_eq!(call.result(elevator), Ok(()), "{elevator}");
+        }
+    }
 }
 
 /// A program that only polls sees the timeout too, at the time of its polls.

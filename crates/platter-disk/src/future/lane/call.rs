@@ -1,0 +1,157 @@
+//! Synchronous calls with a deadline. They go over a lane of the futures, so that a call can end while the device still has its bio:
+//! the bio then stays in the lane, as that of a dropped future.
+
+use super::{AsyncLane, Waiting};
+use crate::future::reply::Reply;
+use crate::service;
+use crate::sync::{Condvar, Mutex, lock};
+use platter_block::bio::Bio;
+use platter_block::fault::Kind;
+use platter_block::time::{Span, Time};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// How long a thread sleeps in the lane that it has to run itself, with the lane's lock held.
+const NAP: Span = Span::from_millis(1);
+
+/// After this time a call runs the lane itself if the service thread has not come by: code of the program keeps that thread, and
+/// may even wait for this call.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Wakes the thread of a call.
+#[derive(Default)]
+struct Thread {
+    is_woken: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Wake for Thread {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        *lock(&self.is_woken) = true;
+        self.woken.notify_one();
+    }
+}
+
+/// Kept from call to call, so that none allocates.
+pub(crate) struct CallWaiter {
+    thread: Arc<Thread>,
+    waker: Waker,
+}
+
+impl Default for CallWaiter {
+    fn default() -> CallWaiter {
+        let thread = Arc::new(Thread::default());
+        CallWaiter { waker: Waker::from(Arc::clone(&thread)), thread }
+    }
+}
+
+impl CallWaiter {
+    /// Sleeps until the call's bio is back, at most for the time `left` and [`PATIENCE`].
+    fn sleep(&self, left: Option<Duration>) {
+        let mut is_woken = lock(&self.thread.is_woken);
+        if !*is_woken {
+            is_woken = self.thread.woken.wait_for(is_woken, left.map_or(PATIENCE, |left| left.min(PATIENCE)));
+        }
+        *is_woken = false;
+    }
+}
+
+/// How a call has ended.
+pub(crate) enum Called {
+    /// The bio is back, or another one with its token.
+    Back(Bio),
+    /// It was not back in time, and stays in the lane. `is_run`: a thread runs the lane.
+    Late { is_run: bool },
+}
+
+impl AsyncLane {
+    /// Carries out a bio and waits for it. At `until` the device is asked to cancel it, and if it is not back then, the call ends
+    /// without it.
+    pub(crate) fn run_call(self: &Arc<Self>, bio: Bio, until: Option<Time>, waiter: &CallWaiter) -> Called {
+        let reply = self.start_call(bio, &waiter.waker);
+        // The calling thread does not run the lane where another can: code of the program that belongs to other I/Os of the lane
+        // would have to wait for the end of this call.
+        let is_own = self.clock.simulated().is_some() || service::is_this_thread();
+        let is_run = !is_own && self.watch_for_call();
+        loop {
+            if let Some(bio) = self.take_reply(&reply) {
+                return Called::Back(bio);
+            }
+            let now = self.clock.now();
+            if until.is_some_and(|until| now >= until) {
+                return self.end_late(now, &reply, is_run);
+            }
+            if !is_run {
+                self.run_for_call(&reply, until);
+                continue;
+            }
+            waiter.sleep(self.clock.left(until));
+            if self.called.load(Ordering::SeqCst) && !reply.is_full() {
+                lock(&self.state).turn(&self.clock);
+            }
+        }
+    }
+
+    /// Puts the bio into the lane; its completion wakes the thread.
+    fn start_call(&self, bio: Bio, waker: &Waker) -> Arc<Reply> {
+        let waker = waker.clone();
+        let mut state = lock(&self.state);
+        state.reclaim(&self.returned);
+        let reply = state.start(self.clock.now(), bio);
+        state.entries[reply.index as usize].waiting = Waiting::Pending(Some(waker));
+        reply
+    }
+
+    /// Has the service thread run the lane. `false`: the thread cannot be started.
+    fn watch_for_call(self: &Arc<Self>) -> bool {
+        self.call();
+        self.watch(true)
+    }
+
+    /// Runs the lane on the thread of the call. In a simulation this advances the time.
+    fn run_for_call(&self, reply: &Reply, until: Option<Time>) {
+        let mut state = lock(&self.state);
+        let now = state.turn(&self.clock);
+        if reply.is_full() {
+            return;
+        }
+        let left = until.map(|until| until.since(now));
+        let nap = if self.clock.simulated().is_some() {
+            left
+        } else {
+            Some(left.map_or(NAP, |left| left.min(NAP)))
+        };
+        state.lane.wait(now, nap);
+        state.turn(&self.clock);
+    }
+
+    /// The time of a call is over: the device is asked to cancel the bio, which comes back at once if it has not started. If it does not,
+    /// it stays in the lane.
+    fn end_late(&self, now: Time, reply: &Reply, is_run: bool) -> Called {
+        let mut state = lock(&self.state);
+        if !reply.is_full() {
+            state.lane.cancel(now, u64::from(reply.index));
+            state.run(now);
+        }
+        if let Some(bio) = self.take_reply(reply) {
+            // What was cancelled did not end in its time.
+            let is_cancelled = bio.status().is_err_and(|fault| fault.kind == Kind::Cancelled);
+            return if is_cancelled { Called::Late { is_run: true } } else { Called::Back(bio) };
+        }
+        state.entries[reply.index as usize].waiting = Waiting::Abandoned;
+        Called::Late { is_run }
+    }
+
+    /// Takes out the bio that came back.
+    fn take_reply(&self, reply: &Reply) -> Option<Bio> {
+        let bio = reply.take()?;
+        self.returned.push(reply);
+        Some(bio)
+    }
+}
