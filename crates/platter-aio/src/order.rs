@@ -4,7 +4,6 @@
 //! without positions, start one after the other. A sync starts when all requests queued before it on its descriptor
 //! have ended; requests queued after it do not wait for it.
 
-use platter_block::defect::{self, Defect};
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::RawFd;
 
@@ -93,7 +92,7 @@ impl Order {
                 }
                 !waits
             }
-            Class::Sync if descriptor.outstanding == 0 || defect::is_on(Defect::AioSyncPasses) => true,
+            Class::Sync if descriptor.outstanding == 0 => true,
             Class::Sync => {
                 descriptor.syncs.push((slot, descriptor.outstanding));
                 false

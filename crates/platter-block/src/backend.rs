@@ -5,7 +5,6 @@ use crate::bio::Context;
 pub use crate::capability::SinkMaker;
 use crate::capability::{Cached, Managed, Traced, Tunable, Worker};
 use crate::counters::Snapshot;
-use crate::defect::{self, Defect};
 use crate::driver::Geometry;
 use crate::elevator::Elevator;
 use crate::event::Watcher;
@@ -324,9 +323,7 @@ impl dyn Backend {
         if let (Some(own), true) = (self.managed(), is_meant) {
             let params = own.params();
             if params.iter().any(|(param, _)| param.name == name) {
-                if !defect::is_on(Defect::LayerParamIgnored) {
-                    own.set_param(name, value)?;
-                }
+                own.set_param(name, value)?;
                 *set = true;
             }
             for (param, _) in params {

@@ -2,7 +2,6 @@
 
 use crate::bio::{Bio, IoPrio, Op};
 use crate::command::Command;
-use crate::defect::{self, Defect};
 pub use crate::features::Features;
 use crate::limits::Limits;
 use crate::request::Linked;
@@ -115,7 +114,7 @@ impl Started<'_> {
     /// Whether the request is an ordered tag. Only set where [`Features::ordered_tags`] is.
     pub fn is_ordered(&self) -> bool {
         let Chain::Linked(linked) = &self.chain else { return false };
-        linked.is_tagged() && !defect::is_on(Defect::OrderedTagForgotten)
+        linked.is_tagged()
     }
 
     /// Visits all segments in order of position. Their lengths add up to `len`. Segments that are adjacent in memory

@@ -62,7 +62,6 @@ mod op;
 #[allow(unsafe_code)]
 pub mod owner;
 pub mod params;
-pub mod planted;
 pub mod queue;
 pub mod register;
 pub mod request;

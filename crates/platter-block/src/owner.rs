@@ -1,6 +1,5 @@
 //! The owner of a bio's memory: any buffer type, moved into the bio without an allocation.
 
-use crate::defect::{self, Defect};
 use crate::deferred::{self, Deferred};
 use alloc::boxed::Box;
 use core::any::TypeId;
@@ -166,7 +165,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if self.is_foreign() && deferred::is_held() && !defect::is_on(Defect::DestructorsUnderLocks) {
+        if self.is_foreign() && deferred::is_held() {
             let owner = Owner { store: self.store, table: self.table.take() };
             return deferred::later(Deferred::Drop(owner));
         }

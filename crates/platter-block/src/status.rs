@@ -2,7 +2,6 @@
 //!
 //! A layer returns the list from [`Managed::status`](crate::capability::Managed::status).
 
-use crate::defect::{self, Defect};
 use crate::params::{Param, Unit};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -49,8 +48,6 @@ pub struct Item {
 impl Item {
     /// A number with a unit.
     pub fn number(name: &'static str, unit: Unit, value: u64, help: &'static str) -> Item {
-        let in_sectors = unit == Unit::Bytes && defect::is_on(Defect::LayerStatusInSectors);
-        let value = if in_sectors { value >> 9 } else { value };
         Item { name, value: Value::Number(value), unit, help }
     }
 

@@ -21,7 +21,6 @@ use super::placement::ShardPlace;
 use super::unflushed::Unflushed;
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Bio, Context, Flags, IoPrio, MAX_SEGMENTS, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::handle::HandleId;
 use platter_block::lane::Lane;
@@ -208,7 +207,7 @@ impl Engine {
     /// The I/Os of readahead in flight. Reads that a task waits for do not count: their number is limited by the queue of the
     /// device.
     pub(super) fn ahead_out(&self) -> u32 {
-        if defect::is_on(Defect::CacheReadaheadCountsAllIo) { self.ios.out } else { self.ios.ahead }
+        self.ios.ahead
     }
 
     /// Registers a lane to be kicked when an I/O completes.
@@ -368,15 +367,11 @@ impl Engine {
                 self.handles.failed(fault, pos);
             }
         }
-        let careless = !back && defect::is_on(Defect::CacheFlushIgnoresDoubt);
-        if !back && !careless {
+        if !back {
             self.pages.dirty.in_doubt += frames.len() as u32;
             return true;
         }
         for &frame in frames {
-            if careless {
-                let _ = self.pages.store.hold(frame);
-            }
             self.pages.end_write(frame, failed.is_none(), now);
         }
         self.pages.tidy();
@@ -387,7 +382,7 @@ impl Engine {
     fn take_back(&mut self, now: Time) {
         let mut at = 0;
         while let Some(&key) = self.away.get(at) {
-            if !self.ios.is_back(key) || defect::is_on(Defect::CacheFramesStayLost) {
+            if !self.ios.is_back(key) {
                 at += 1;
                 continue;
             }

@@ -12,7 +12,6 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
 use platter_block::bio::{Flags, Op};
 use platter_block::command::Reach;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_stack::barrier_gate::BARRIER;
 use platter_stack::kit::port::Order;
@@ -169,7 +168,7 @@ impl Engine {
     /// over, can be written. It may also be the last one, so that only the flush's own range counts from now on: the pages of that
     /// range before `at` were passed over, too.
     fn has_next_epoch(&self, flushing: &Flushing) -> bool {
-        flushing.oldest != self.pages.dirty.oldest_epoch() && !defect::is_on(Defect::CacheFlushMissesEpochs)
+        flushing.oldest != self.pages.dirty.oldest_epoch()
     }
 
     /// The flush goes through the pages from the front.
@@ -331,8 +330,7 @@ impl Engine {
         }
         // Dirty pages might overwrite what the command does, or be what it relies on.
         let dirty = self.pages.dirty.count + self.pages.dirty.pending;
-        let ignores = command.reach() == Reach::Everything && defect::is_on(Defect::CacheCommandUnknownSent);
-        if command.reach() == Reach::Everything && dirty > 0 && !ignores {
+        if command.reach() == Reach::Everything && dirty > 0 {
             let code = command.bytes().first().copied().unwrap_or_default();
             self.jobs.answers.refused = Some(format!(
                 "{} command {code:02x}h may change any block, and the cache has {dirty} dirty pages: flush first",
@@ -342,7 +340,7 @@ impl Engine {
         }
         let end = self.pages.end() * PAGE;
         let (first, last) = command.reach().range();
-        let range = if ignores { 0..1 } else { first.min(end)..last.min(end) };
+        let range = first.min(end)..last.min(end);
         let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
         let Some(Exchange::ToSend(data)) = task.exchange.take().map(|exchange| *exchange) else {
             return refused;

@@ -4,7 +4,6 @@ use super::engine::Engine;
 use super::policy::{Manners, Policy};
 use super::task::Wait;
 use crate::readahead::Call;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::handle::{HandleCounters, HandleId};
 use platter_block::time::{Span, Time};
@@ -306,7 +305,7 @@ impl Engine {
                 continue;
             };
             at += 1;
-            if !can_go_on || defect::is_on(Defect::CacheHandleKept) {
+            if !can_go_on {
                 sole.since = None;
                 continue;
             }

@@ -7,7 +7,6 @@
 use super::engine::Engine;
 use super::holds::HoldId;
 use super::task::Task;
-use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 
 /// How long a page that was read is held while other tasks need frames.
@@ -20,9 +19,7 @@ impl Engine {
     /// Holds the frame into which a page is read for the task, so that the page is still there when the task
     /// continues.
     pub(super) fn hold_for(&mut self, task: &mut Task, frame: u32) {
-        if task.hold.and_then(|id| self.holds.frame(id)) == Some(frame)
-            || defect::is_on(Defect::CacheReadersLosePages)
-        {
+        if task.hold.and_then(|id| self.holds.frame(id)) == Some(frame) {
             return;
         }
         self.end_hold(task);

@@ -12,7 +12,6 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::handle::HandleId;
 use platter_block::time::Time;
@@ -232,8 +231,7 @@ impl Engine {
         let (lane, state) = (Some(lane), PassState::Clear(first));
         let looks_again = self.ios.copying > 0;
         let changes = |(command, _): &(Arc<Command>, _)| command.reach().changes();
-        let keeps_pages = !command.as_ref().is_none_or(changes)
-            || op == Op::Command && defect::is_on(Defect::CacheCommandKeepsPages);
+        let keeps_pages = !command.as_ref().is_none_or(changes);
         let pass = Pass {
             ticket,
             lane,
@@ -389,7 +387,7 @@ impl Engine {
             match &mut pass.state {
                 PassState::Clear(page) => {
                     let from = *page;
-                    let whole = pass.op == Op::Command && !defect::is_on(Defect::CacheCommandPassesDirty);
+                    let whole = pass.op == Op::Command;
                     match self.first_obstacle(from, &range, whole) {
                         Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
                         Obstacle::Dirty(page) => {

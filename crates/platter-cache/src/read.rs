@@ -12,7 +12,6 @@ use super::plan::Question;
 use super::policy::Manners;
 use super::task::{PageSteps, Piece, Step, Task, Wait};
 use crate::readahead::{PAGE, Pages, Readahead, Window};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -305,9 +304,7 @@ impl Engine {
             return;
         }
         let mut taken = std::mem::take(taken);
-        if !defect::is_on(Defect::CacheMissesEndedWrites) {
-            self.end_writes(&mut taken, before);
-        }
+        self.end_writes(&mut taken, before);
         while !self.is_spent()
             && let Some(late) = taken.pop_if(|late| matches!(late, Late::Read(_)))
         {
@@ -361,11 +358,6 @@ impl Engine {
 
     /// Says whether others wait for what bios that end early leave, and takes what they have left until now.
     pub(super) fn publish_urgency(&mut self) {
-        if defect::is_on(Defect::CacheMissesEndedWrites) {
-            let mut taken = std::mem::take(&mut self.lates.taken);
-            self.end_writes(&mut taken, 0);
-            self.lates.taken = taken;
-        }
         let waits = self.ios.awaited > 0 || !self.room.is_empty() || !self.wanted.is_empty();
         let waits = waits || self.pages.writers.is_waiting() || self.pages.dirty.awaits_copies();
         if self.lates.inbox.set_urgent(waits || !self.jobs.is_empty()) {

@@ -10,7 +10,6 @@ use super::task::{Step, Task, Wait};
 use super::writeback::{MAX_WRITES, Oldest};
 use super::writers::OTHERS;
 use crate::readahead::PAGE;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind};
 use platter_block::time::Time;
 
@@ -39,7 +38,7 @@ impl Engine {
         // Something will end soon, and then writers are looked at again. A disk that fails or does not answer is a matter of
         // the common limit.
         let moves = self.ios.writing > 0 && dirty.in_doubt == 0 && self.write_error.is_none();
-        let is_on = writers > 1 && moves && !defect::is_on(Defect::CacheWriterTakesAll);
+        let is_on = writers > 1 && moves;
         (is_on && dirty.taken() >= dirty.rules.free_run()).then(|| (dirty.rules.limit / writers).max(1))
     }
 

@@ -8,7 +8,6 @@ use super::ios::{IoKey, IoKind};
 use super::pages::{FAILED, WRITING};
 use crate::readahead::PAGE;
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
 
 /// Most write-backs in flight. Reads do not count: many readers must not keep dirty pages from being written.
@@ -123,17 +122,11 @@ impl Engine {
 
     /// Most write-backs in flight that no task waits for, so that reads do not wait behind them.
     fn most_writes(&self, now: Time) -> u32 {
-        match defect::is_on(Defect::CacheWriteBackStarvesReads) {
-            true => MAX_WRITES,
-            false => self.pages.dirty.depth(now, MAX_WRITES),
-        }
+        self.pages.dirty.depth(now, MAX_WRITES)
     }
 
     /// Whether too much is in flight to begin a write-back.
     fn is_full(&self, most: u32) -> bool {
-        if defect::is_on(Defect::CacheWriteBackCountsAllIo) {
-            return self.ios.out >= MAX_WRITES;
-        }
         self.ios.writing >= most
     }
 

@@ -10,7 +10,6 @@
 use crate::aligned::Aligned;
 use platter_block::bio::{Bio, Op};
 use platter_block::buf::IoBuf;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::limits::Limits;
 
@@ -84,7 +83,7 @@ impl Bouncer {
         };
         let mut memory = self.memory.swap_remove(at);
         self.kept -= memory.len();
-        if op != Op::Write && !defect::is_on(Defect::CopiesShowOthers) {
+        if op != Op::Write {
             memory.zero(len);
         }
         Some(memory)

@@ -1,7 +1,6 @@
 //! The command that fuzzes.
 
 use clap::Parser;
-use platter_block::planted::{self, Planted};
 use platter_fuzz::campaign::{self, Campaign, Finding};
 use platter_fuzz::edges;
 use platter_fuzz::guard;
@@ -39,9 +38,6 @@ struct Options {
     /// Parse these inputs of the one --target, and print the result of each
     #[arg(long, value_name = "FILE", num_args = 1..)]
     replay: Vec<PathBuf>,
-    /// Plant each bug in turn and print the number of runs until it is found
-    #[arg(long)]
-    planted: bool,
     /// Rewrite the committed corpus of each format from itself and the inputs in --state; needs
     /// scripts/fuzz-long
     #[arg(long)]
@@ -88,9 +84,6 @@ fn carry_out(options: &Options, all: &[&'static Target]) -> io::Result<bool> {
             return Err(io::Error::other("--replay needs one --target, that of the inputs"));
         };
         return replay(target, &options.replay);
-    }
-    if options.planted {
-        return planted_bugs(options, all);
     }
     if options.minimise {
         return minimise(options, all).map(|()| true);
@@ -171,28 +164,6 @@ fn report(state: &Path, target: &Target, finding: Finding) -> io::Result<bool> {
     println!("{:<14} BUG in {run}: {}", "", small.wrong);
     println!("{:<14} again: platter-fuzz --target {} --replay {}", "", target.name, path.display());
     Ok(false)
-}
-
-/// A table of the planted bugs, in Markdown.
-fn planted_bugs(options: &Options, all: &[&'static Target]) -> io::Result<bool> {
-    println!("| format | planted bug | found in run |");
-    println!("|---|---|---|");
-    let mut clean = true;
-    for target in all {
-        let bug: Planted = target.planted;
-        let corpus = campaign::inputs_in(&campaign::committed().join(target.name))?;
-        let most = options.runs.unwrap_or(200_000);
-        planted::set(bug, true);
-        let found = Campaign::new(target, options.seed, corpus).runs(0, |run| run < most);
-        planted::set(bug, false);
-        let run = match found {
-            Ok(_) => format!("not in {most}"),
-            Err(Finding { run, .. }) => run.map_or("corpus".to_owned(), |run| run.to_string()),
-        };
-        clean &= !run.starts_with("not");
-        println!("| `{}` | {} | {run} |", target.name, bug.summary());
-    }
-    Ok(clean)
 }
 
 fn minimise(options: &Options, all: &[&'static Target]) -> io::Result<()> {

@@ -3,7 +3,6 @@
 use crate::guard;
 use crate::memory::{self, Usage};
 use crate::rng::Rng;
-use platter_block::planted::Planted;
 use platter_block::text::is_unsafe;
 use std::cell::{Cell, RefCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -32,8 +31,6 @@ pub struct Target {
     pub read: fn(&[u8]) -> Result<Verdict, String>,
     /// Bytes that parsing may take in addition to [`PER_BYTE`] times the length of the input.
     pub memory: usize,
-    /// The bug that can be planted here.
-    pub planted: Planted,
 }
 
 /// Bytes of memory for each byte of input.

@@ -1,10 +1,7 @@
-//! Defects of the parts that layers are made of, which no run of the soak shows: each is put back, and found.
-//!
-//! A defect is active for the whole process, so there is a single test.
+//! The parts that layers are made of, in what no run of the soak shows.
 
 use platter_block::backend::Backend;
 use platter_block::bio::Flags;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::status::Item;
 use platter_block::time::Span;
@@ -61,7 +58,8 @@ where
 }
 
 /// The newest record is read although its first copy is damaged.
-fn a_record_survives_damage() -> bool {
+#[test]
+fn a_record_survives_damage() {
     let check = |below: Below| async move {
         write_copies(&below, 0, &[0xAA, 1]).await?;
         below.write(0, 0, Buffer::new(GROUP as usize), Flags::FUA).await?;
@@ -69,11 +67,12 @@ fn a_record_survives_damage() -> bool {
         let (_, newest) = read_copies(&below, 0, decode, |&number| u64::from(number)).await?;
         newest.map(|_| ()).ok_or(corrupt())
     };
-    within(check)
+    assert!(within(check));
 }
 
 /// Ten pieces of 1,000 bytes at 25,000 bytes per second: nine wait.
-fn work_keeps_to_its_rate() -> bool {
+#[test]
+fn work_keeps_to_its_rate() {
     let begin = Instant::now();
     let is_done = within(|below| async move {
         let (pace, mut left) = (Pace::new(&below, 25_000), 10);
@@ -83,11 +82,12 @@ fn work_keeps_to_its_rate() -> bool {
         };
         pace.run(10_000, next, |()| ready(Ok(()))).await
     });
-    is_done && begin.elapsed() >= Duration::from_millis(350)
+    assert!(is_done && begin.elapsed() >= Duration::from_millis(350));
 }
 
 /// All of a chunk is where it was copied to.
-fn a_copy_is_whole() -> bool {
+#[test]
+fn a_copy_is_whole() {
     let check = |below: Below| async move {
         let mut data = Buffer::new(CHUNK as usize);
         data.bytes_mut().fill(7);
@@ -100,7 +100,7 @@ fn a_copy_is_whole() -> bool {
             false => Err(corrupt()),
         }
     };
-    within(check)
+    assert!(within(check));
 }
 
 fn snapshot(name: &str, origin: &Arc<dyn Backend>, store: &Arc<dyn Backend>) -> Device {
@@ -113,17 +113,19 @@ fn snapshot(name: &str, origin: &Arc<dyn Backend>, store: &Arc<dyn Backend>) -> 
 }
 
 /// The number of bytes in the store of a snapshot is that of the chunks in it.
-fn sizes_are_bytes() -> bool {
+#[test]
+fn sizes_are_bytes() {
     let world = World::new(1);
     let (origin, store) = (simulated(&world), simulated(&world));
     let origin = platter_stack::partition::new(origin, 0, Some(1 << 19)).unwrap();
     let device = snapshot("snapshot", &origin, &store);
     device.write_at(&[1; 2 * CHUNK as usize], 0).unwrap();
-    device.layers()[0].number("snapshot store used") == Some(2 * CHUNK)
+    assert_eq!(device.layers()[0].number("snapshot store used"), Some(2 * CHUNK));
 }
 
 /// The rate of a merge is what was set while it was open.
-fn a_parameter_is_set() -> bool {
+#[test]
+fn a_parameter_is_set() {
     let world = World::new(1);
     let (origin, store) = (simulated(&world), simulated(&world));
     let origin = platter_stack::partition::new(origin, 0, Some(1 << 19)).unwrap();
@@ -131,24 +133,5 @@ fn a_parameter_is_set() -> bool {
     let device = snapshot("snapshot-merge", &origin, &store);
     device.set_layer_param(None, "rate", 12_345).unwrap();
     let params = &device.layers()[0].params;
-    params.iter().any(|(param, value)| (param.name, *value) == ("rate", 12_345))
-}
-
-#[test]
-fn each_defect_of_the_parts_of_layers_is_found() {
-    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
-    let checks: [(Defect, fn() -> bool); 5] = [
-        (Defect::LayerRecordOnce, a_record_survives_damage),
-        (Defect::LayerRateIgnored, work_keeps_to_its_rate),
-        (Defect::LayerCopyShort, a_copy_is_whole),
-        (Defect::LayerStatusInSectors, sizes_are_bytes),
-        (Defect::LayerParamIgnored, a_parameter_is_set),
-    ];
-    for (wrong, is_sound) in checks {
-        assert!(is_sound(), "without {}", wrong.name());
-        defect::put_back(wrong, true);
-        let is_sound = is_sound();
-        defect::put_back(wrong, false);
-        assert!(!is_sound, "{} is not found", wrong.name());
-    }
+    assert!(params.iter().any(|(param, value)| (param.name, *value) == ("rate", 12_345)));
 }

@@ -2,7 +2,6 @@
 //! flushed.
 
 use platter_block::backend::Backend;
-use platter_block::defect::{self, Defect};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
@@ -10,7 +9,7 @@ use platter_kit::{Failure, Kit, Outcome, Summary};
 use platter_sim::SimDisk;
 use platter_sim::ideal::Ideal;
 use platter_stack::snapshot::{Settings, Snapshot};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 const CHUNK: u64 = 4096;
 const SIZE: u64 = 12 * CHUNK;
@@ -162,32 +161,14 @@ fn run_merge(seed: u64) -> Result<Summary, Failure> {
     Kit::new(seed).disks(disk, 2).open(parts).tries(8).each_write().run(merging, merged)
 }
 
-/// A defect is put back for the whole process.
-static ONE: Mutex<()> = Mutex::new(());
-
 #[test]
 fn no_cut_costs_what_was_flushed() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let summary = run(1).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(summary.cuts > 300, "{summary:?}");
 }
 
 #[test]
 fn no_cut_costs_a_merge_anything() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let summary = run_merge(1).unwrap_or_else(|failure| panic!("{failure}"));
     assert!(summary.cuts > 300, "{summary:?}");
-}
-
-#[test]
-fn the_kit_finds_what_is_written_too_early() {
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let wrong = [Defect::SnapshotTableFirst, Defect::SnapshotOriginUnkept, Defect::SnapshotMergeUnflushed];
-    for wrong in wrong {
-        defect::put_back(wrong, true);
-        let run = if wrong == Defect::SnapshotMergeUnflushed { run_merge } else { run };
-        let found = (1..4).any(|seed| run(seed).is_err());
-        defect::put_back(wrong, false);
-        assert!(found || !defect::AVAILABLE, "{}", wrong.name());
-    }
 }

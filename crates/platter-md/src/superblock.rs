@@ -5,7 +5,6 @@
 
 use crate::bytes::{array_at, u16_at, u32_at, u64_at};
 use crate::uuid::Uuid;
-use platter_block::planted::{self, Planted};
 use platter_block::text::printable;
 use std::fmt;
 
@@ -351,7 +350,7 @@ pub fn parse(place: Place, size: u64, bytes: &[u8]) -> Result<Superblock, NoSupe
         Role::of(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
     };
     let number = u32_at(bytes, 0xa0);
-    let inside = number < max || (planted::is_on(Planted::MdRole) && number == max);
+    let inside = number < max;
     let members = u32_at(bytes, 0x5c);
     let real = |role: Role| match role {
         Role::Member(index) if index >= members => Role::Faulty,

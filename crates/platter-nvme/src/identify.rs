@@ -5,7 +5,6 @@
 use crate::layout::little::{bits, flag, number, wide};
 use crate::layout::{bytes, text};
 use crate::structure::{Items, Structure, little_at};
-use platter_block::planted::{self, Planted};
 
 /// Length of the data of Identify in bytes.
 pub const LEN: usize = 4096;
@@ -345,7 +344,7 @@ const DESCRIPTOR_HEADER: usize = 4;
 
 fn descriptors_end(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while at < bytes.len() && (bytes[at] != 0 || planted::is_on(Planted::NvmeDescriptors)) {
+    while at < bytes.len() && bytes[at] != 0 {
         at += DESCRIPTOR_HEADER + little_at(bytes, at + 1, 1);
     }
     at

@@ -4,7 +4,6 @@ use crate::layout::{self, Field, Kind};
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use platter_block::planted::{self, Planted};
 
 /// The layout of a structure.
 #[derive(Debug)]
@@ -65,8 +64,7 @@ impl Structure {
 
     /// Looks at bytes as this structure. What follows the length that it states is not part of it.
     pub fn decode<'a>(&'static self, bytes: &'a [u8]) -> Decoded<'a> {
-        let stated = (self.length)(bytes);
-        let len = if planted::is_on(Planted::ScsiLength) { stated } else { stated.min(bytes.len()) };
+        let len = (self.length)(bytes).min(bytes.len());
         Decoded { structure: self, bytes: &bytes[..len] }
     }
 }

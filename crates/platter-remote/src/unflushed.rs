@@ -5,7 +5,6 @@
 //! fails once.
 
 use platter_block::bio::Op;
-use platter_block::defect::{self, Defect};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -166,7 +165,7 @@ impl Unflushed {
     pub(crate) fn lost(&self) {
         let durable = self.flushed.load(Ordering::SeqCst) == self.completed.load(Ordering::SeqCst);
         let is_kept = self.most > 0 && !self.log().overflown;
-        if !durable && !is_kept && !defect::is_on(Defect::NbdLossForgotten) {
+        if !durable && !is_kept {
             self.suspect.store(true, Ordering::SeqCst);
         }
     }

@@ -4,7 +4,6 @@
 //! (`Losses`). docs/serve.md has the rule.
 
 use platter_block::bio::Op;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_disk::device::Device;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -120,7 +119,7 @@ impl FirstFlush {
         let told = if losses.owes_newcomers() { 0 } else { losses.count() };
         FirstFlush {
             losses: Arc::clone(losses),
-            past: AtomicBool::new(past && !defect::is_on(Defect::RestartForgotten)),
+            past: AtomicBool::new(past),
             told: AtomicU64::new(told),
             wrote: AtomicBool::new(false),
         }

@@ -1,7 +1,6 @@
 //! A device is traced, and brought to rest, through the control socket while clients use it.
 
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
@@ -206,10 +205,8 @@ fn await_client(call: &mut Call, is_so: impl Fn(&Value) -> bool) {
     }
 }
 
-/// One test, because the defect is active in the whole process.
 #[test]
 fn a_device_comes_to_rest_and_goes_on() {
-    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
     // Under load.
     let rig = Rig::new("ram(1M)");
     let (count, end) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -244,13 +241,9 @@ fn a_device_comes_to_rest_and_goes_on() {
     channel.poll(&mut done);
     await_client(&mut call, |client| client["in_flight"] == 1);
     let short = json!({ "device": "d", "timeout_ms": 1 });
-    let (code, busy) = refused(call.call("device.drain", short.clone()));
+    let (code, busy) = refused(call.call("device.drain", short));
     assert!(code == -32001 && busy.contains("has not come to rest"), "{busy}");
     assert!(busy.contains("1 requests are in the device"), "{busy}");
-    defect::set(Defect::DrainLeavesRequests, true);
-    let (_, wrong) = refused(call.call("device.drain", short));
-    defect::set(Defect::DrainLeavesRequests, false);
-    assert!(!wrong.contains("has not come to rest"), "{wrong}");
     std::thread::scope(|scope| {
         let drain = scope.spawn(|| rig.call().call("device.drain", json!({ "device": "d" })));
         // A request that comes meanwhile waits; the one before it is waited for.

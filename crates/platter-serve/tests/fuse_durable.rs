@@ -1,12 +1,10 @@
-//! Writes of files that were opened with `O_DSYNC` are durable. A put-back defect is active in the whole process, so this
-//! test has one of its own.
+//! Writes of files that were opened with `O_DSYNC` are durable.
 
 #[allow(dead_code, reason = "the other tests use all of it")]
 #[path = "fuse/rig.rs"]
 mod rig;
 
 use platter_block::bio::{Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 use platter_block::time::Time;
 use platter_disk::device::Device;
@@ -56,7 +54,6 @@ fn volatile_writes(options: &Options) -> Option<[u64; 3]> {
 
 #[test]
 fn writes_of_files_opened_with_dsync_are_durable() {
-    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
     let mut cached = Options::default();
     cached.kernel_cache = true;
     for options in [Options::default(), cached] {
@@ -64,8 +61,4 @@ fn writes_of_files_opened_with_dsync_are_durable() {
         assert_eq!((dsync, sync), (0, 0), "{options:?}");
         assert!(plain >= 2);
     }
-    defect::set(Defect::SyncWritesVolatile, true);
-    let wrong = volatile_writes(&Options::default()).unwrap();
-    defect::set(Defect::SyncWritesVolatile, false);
-    assert!(wrong[0] >= 2 && wrong[1] >= 2, "{wrong:?}");
 }

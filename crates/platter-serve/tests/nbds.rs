@@ -400,3 +400,16 @@ fn nbdkit_is_a_server_too() {
     let error = registry::open(&uri, Access::read()).map(drop).unwrap_err().to_string();
     assert!(error.contains("client certificate") || error.contains("connection"), "{error}");
 }
+
+#[test]
+fn a_server_without_encryption_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let mut server = Server::default();
+    server.devices().add(Served::new("disk", Device::ram(1 << 20).unwrap()).unwrap()).unwrap();
+    server.start("nbd", &format!("unix:{}", socket.display()), &Options::default()).unwrap();
+    let text = format!("nbds+unix:///disk?socket={}&tls-verify-peer=false", socket.display());
+    let opened = NbdDisk::open(Uri::parse(&text).unwrap(), NbdOptions::default()).map(drop);
+    let error = opened.unwrap_err().to_string();
+    assert!(error.contains("does not encrypt"), "{error}");
+}

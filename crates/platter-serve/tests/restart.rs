@@ -1,7 +1,5 @@
-//! A server that follows a killed one says so to clients that flush. A put-back defect is active in the whole process, so
-//! this test has one of its own.
+//! A server that follows a killed one says so to clients that flush.
 
-use platter_block::defect::{self, Defect};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_remote::nbd::client::{NbdDisk, NbdOptions};
@@ -87,7 +85,6 @@ const NEVER: [bool; 3] = [false; 3];
 
 #[test]
 fn the_first_flush_of_each_client_fails_after_a_server_was_killed() {
-    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
     let folder = folder();
     let path = folder.path();
     // What holds nothing back loses nothing.
@@ -108,10 +105,4 @@ fn the_first_flush_of_each_client_fails_after_a_server_was_killed() {
     std::fs::remove_dir(path.join("s")).unwrap();
     serve_and_be_killed(path, THROUGH);
     assert_eq!(failures_after(path, THROUGH), ONCE);
-    // The instrument finds a server that is silent.
-    serve_and_be_killed(path, BACK);
-    defect::set(Defect::RestartForgotten, true);
-    let wrong = failures_after(path, BACK);
-    defect::set(Defect::RestartForgotten, false);
-    assert_eq!(wrong, NEVER);
 }

@@ -21,7 +21,6 @@
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
@@ -394,7 +393,7 @@ impl Door {
         let own_barrier = bio.flags().intersects(BARRIER) && epoch == over + 1;
         // A bio placed before all barriers that are not over waits only for its own lane, and so does a
         // barrier that waits for bios of its own lane.
-        if over >= epoch || (own_barrier && self.out > 0) || defect::is_on(Defect::LayerBarrierNeverFails) {
+        if over >= epoch || (own_barrier && self.out > 0) {
             self.waits = None;
             return;
         }

@@ -13,7 +13,6 @@ use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::command::CommandSets;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::params::{self, Param, ParamError, Unit};
@@ -370,11 +369,11 @@ impl Multipath {
     /// Waits for a path that was not tried, and until nothing that overlaps the bio is in doubt.
     async fn free_path(&self, task: &Task, tried: &[usize]) -> Option<usize> {
         loop {
-            while self.is_in_doubt(task.reach()) && !defect::is_on(Defect::MultipathDoubtIgnored) {
+            while self.is_in_doubt(task.reach()) {
                 self.settled.wait().await;
             }
             let path = self.path(task.len(), tried).await?;
-            if !self.is_in_doubt(task.reach()) || defect::is_on(Defect::MultipathDoubtIgnored) {
+            if !self.is_in_doubt(task.reach()) {
                 return Some(path);
             }
             // Something came to be in doubt while this bio waited for a path.
@@ -474,9 +473,7 @@ impl Multipath {
 /// The fault of a change that fails after an `earlier` path has failed with it: a part of it may have been carried out, so a
 /// fault which says that it was not would be wrong.
 fn after(earlier: Option<Fault>, fault: Fault) -> Fault {
-    let Some(earlier) = earlier.filter(|_| !defect::is_on(Defect::MultipathFirstTryForgotten)) else {
-        return fault;
-    };
+    let Some(earlier) = earlier else { return fault };
     match fault.kind {
         Kind::TimedOut => Fault { stage: Stage::Layer, ..fault },
         Kind::Cancelled => Fault { stage: Stage::Disk, ..fault },

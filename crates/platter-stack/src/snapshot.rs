@@ -16,7 +16,6 @@ use crate::kit::{
 use crate::sync::{Mutex, MutexGuard, lock};
 use format::Status;
 use platter_block::bio::{Bio, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{self, Fault, Kind, Stage};
 use platter_block::params::{Param, ParamError};
 use platter_block::status::Item;
@@ -308,9 +307,7 @@ impl Cow {
         };
         let runs: Vec<Run> = kept.iter().map(back).collect();
         self.below.copy(STORE, ORIGIN, &runs).await?;
-        if !defect::is_on(Defect::SnapshotMergeUnflushed) {
-            self.below.flush(ORIGIN).await?;
-        }
+        self.below.flush(ORIGIN).await?;
         let before: Vec<u64> = kept.iter().map(|&(_, slot)| self.table().get(slot)).collect();
         kept.iter().for_each(|&(_, slot)| self.table().set(slot, 0));
         let status = self.table().commit().await.map(|_| ());
@@ -333,7 +330,6 @@ impl Layer for Cow {
         let state = self.state();
         let may = bio.op() == Op::Read
             || matches!(state.health, Health::Failed(..))
-            || defect::is_on(Defect::SnapshotOriginUnkept)
             || state.chunks(bio.pos(), bio.len()).all(|chunk| state.has_durably(chunk));
         may.then_some((ORIGIN, bio.pos()))
     }
@@ -374,8 +370,7 @@ impl Layer for Cow {
         }
         // A commit that had begun before may not cover what was written in place since.
         let flushed = self.table().commit().await?;
-        let joins = defect::is_on(Defect::SnapshotFlushJoins);
-        if flushed || joins { Ok(()) } else { below.flush(STORE).await }
+        if flushed { Ok(()) } else { below.flush(STORE).await }
     }
 
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)> {

@@ -2,7 +2,6 @@
 
 use super::Read;
 use crate::report::units::bytes_short;
-use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 
 /// Most reads of a trace.
@@ -77,8 +76,7 @@ fn parse_line(fields: &[&str], size: &impl Fn(&str) -> Result<u64, String>) -> R
     };
     let bytes = |field: &str, value: &str, (least, most): (u64, u64)| {
         let number = size(value).map_err(|error| format!("{field} `{value}`: {error}"))?;
-        let outside = number < least || number > most;
-        if outside && !planted::is_on(Planted::ReadLength) {
+        if number < least || number > most {
             return Err(format!("{field} `{value}` is not from {least} to {most} bytes"));
         }
         Ok(number)

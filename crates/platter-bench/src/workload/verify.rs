@@ -18,7 +18,6 @@
 use core::fmt;
 
 use crate::stats::mix64;
-use platter_block::planted::{self, Planted};
 
 /// Bytes of the header at the start of each interval.
 pub const HEADER_BYTES: usize = 40;
@@ -94,7 +93,7 @@ impl Verifier {
         if len == 0 || !len.is_multiple_of(interval) {
             return Err(VerifyError { kind: VerifyKind::Length, offset, expected: interval, got: len });
         }
-        if offset.checked_add(len).is_none() && !planted::is_on(Planted::BlockEnd) {
+        if offset.checked_add(len).is_none() {
             let expected = u64::MAX - len;
             return Err(VerifyError { kind: VerifyKind::Overflow, offset, expected, got: offset });
         }

@@ -8,7 +8,6 @@
 use super::free::PINNED_LOOKS;
 use super::{CURRENT, EMPTY, Evicted, FILLING, FrameInfo, HELD, Kept, Moved, NONE, PageTable, WRITING};
 use crate::ahead::PIECE;
-use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use std::ops::Range;
 
@@ -242,9 +241,6 @@ impl PageTable {
         self.info_mut(frame).flags &= !HELD;
         let Some(to) = to else { return Emptied::Busy };
         if self.store.close(frame) {
-            if defect::is_on(Defect::CacheResizeForgetsDirty) {
-                self.clean(frame);
-            }
             return Emptied::Moved(self.relocate(frame, to));
         }
         // A program has just taken a reference.
@@ -263,7 +259,7 @@ impl PageTable {
         self.replacement.rename(frame, to);
         self.inherit(frame, to, info.seq);
         self.infos[frame as usize] = EMPTY;
-        if info.valid == 0 || defect::is_on(Defect::CacheResizeForgetsData) {
+        if info.valid == 0 {
             self.release(frame);
             self.expose(to);
             return None;

@@ -1,6 +1,7 @@
 //! Keeps the rules of the house that a machine can check.
 
 mod circles;
+mod defects;
 mod floors;
 mod lexer;
 mod modules;
@@ -69,6 +70,12 @@ fn the_paths_and_places_of_the_pages_are_those_of_the_code() {
 #[test]
 fn the_page_of_tables_is_that_of_the_code() {
     tables::check();
+}
+
+#[test]
+fn what_must_find_each_defect_is_there() {
+    none(&defects::problems(tree::files()));
+    defects::check_tables(tree::files());
 }
 
 #[test]

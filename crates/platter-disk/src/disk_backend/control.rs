@@ -7,7 +7,6 @@ use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Error;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{Prebuilt, Rest, SchedQueue};
@@ -123,8 +122,7 @@ impl Control {
 /// Wakes the lanes that got bios. The system calls that this takes are made without the queue's lock.
 fn ring_lanes(runs: &mut Runs<'_>) {
     let mut parts = Parts::begin();
-    let forgets = defect::is_on(Defect::WakesForgotten) && !runs.done.is_empty();
-    runs.wakes.drain(..).filter(|_| !forgets).for_each(|cell| cell.mailbox.ring());
+    runs.wakes.drain(..).for_each(|cell| cell.mailbox.ring());
     parts.end(Part::Wake);
 }
 

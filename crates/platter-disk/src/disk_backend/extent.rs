@@ -11,7 +11,6 @@
 use super::gate::Gate;
 use crate::sync::{Mutex, lock};
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::disk::Disk;
 use platter_block::event::{DeviceEvent, Watcher, Watchers};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -84,7 +83,7 @@ impl Extent {
         }
         let Some(to) = found else { return Ok(()) };
         let from = self.size();
-        let may_grow = is_asked || !state.has_shrunk || defect::is_on(Defect::RegrownAsNew);
+        let may_grow = is_asked || !state.has_shrunk;
         let is_growth = to > from && may_grow;
         if is_growth || is_asked && state.has_shrunk {
             disk.accept_size(to)?;

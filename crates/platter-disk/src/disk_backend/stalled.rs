@@ -5,7 +5,6 @@ use super::control::Control;
 use super::doubts::Owner;
 use crate::sync::lock;
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::time::Time;
 
 impl Shared {
@@ -27,9 +26,6 @@ impl Shared {
     /// lane can see that the driver has returned the range.
     #[cold]
     pub(super) fn fail_stalled(&self, now: Time, control: &mut Control) {
-        if defect::is_on(Defect::DoubtWaitsForOwner) {
-            return;
-        }
         let timeout = self.settings.queue.barrier_timeout;
         let (mut stalled, mut names): (Vec<Owner>, Vec<String>) = (Vec::new(), Vec::new());
         for owner in self.doubts.owners() {

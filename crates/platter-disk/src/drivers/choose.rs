@@ -5,7 +5,6 @@ use platter_block::allocation::Extent;
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::Counters;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Driver;
 use platter_block::lane::{Lane, QueueLane};
 use platter_block::queue::{SchedQueue, Settings};
@@ -286,7 +285,7 @@ pub(super) fn open(
 ) -> Result<Box<dyn Driver>, SysError> {
     let path = target.disk.path.clone();
     let fail = |why: String| SysError::new("open another channel to", path, why, "close some, or use fewer");
-    let shared = lane_use == LaneUse::Shared && !defect::is_on(Defect::SharedLaneOnRing);
+    let shared = lane_use == LaneUse::Shared;
     let kind = if shared { chosen.shared } else { chosen.kind };
     let (disk, depth, workers) = (Arc::clone(target), options.depth, Arc::clone(pool));
     match kind {

@@ -9,7 +9,6 @@
 
 use crate::sys::OpenedDisk;
 use platter_block::bio::Op;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Started;
 use platter_block::time::{Span, Time};
 use std::os::fd::OwnedFd;
@@ -69,7 +68,7 @@ impl Target {
     fn special_way(&self, now: Time, request: &Started<'_>) -> Way {
         let (pos, mut len) = (request.pos, request.len);
         let whole = len;
-        if !self.is_block && !defect::is_on(Defect::ShrunkFileExtended) {
+        if !self.is_block {
             let changes = request.op != Op::Read;
             if request.op == Op::Flush || self.size.needs_look(now, changes, pos + len) {
                 self.look(now);
@@ -98,10 +97,6 @@ impl Target {
     }
 
     fn around_tail(&self, pos: u64, len: u64) -> Way {
-        if defect::is_on(Defect::OddEndAlone) {
-            let odd = (pos | len) & self.mask != 0 && self.disk.buffered.is_some();
-            return if odd { Way::Buffered(len) } else { Way::Direct(len) };
-        }
         let tail = self.tail.start();
         if pos >= tail { Way::Buffered(len) } else { Way::Direct(len.min(tail - pos)) }
     }

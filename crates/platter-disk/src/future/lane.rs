@@ -11,7 +11,6 @@ use crate::deferred::Section;
 use crate::service;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::deferred::{Deferred, later};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -54,7 +53,7 @@ impl Entry {
 /// not have started yet and programs rely on their writes. The wait is limited: the disk may not answer. In a
 /// simulation the lane ends at once, because only waiting callers advance its time.
 fn carry_out(lane: &mut dyn Lane, mut left: usize, clock: &Clock) {
-    if clock.simulated().is_some() || defect::is_on(Defect::CloseDropsQueued) {
+    if clock.simulated().is_some() {
         return;
     }
     let (mut done, end) = (Vec::new(), clock.now() + PATIENCE);

@@ -10,7 +10,6 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use platter_block::planted::{self, Planted};
 use rustix::fs::{FlockOperation, Stat};
 use rustix::io::Errno;
 
@@ -234,11 +233,10 @@ fn describe(pid: u32) -> String {
 /// are `1: FLOCK ADVISORY WRITE 708 08:01:1234 0 EOF`, with `->` after the number for waiters.
 pub(super) fn parse_holders(text: &str, dev: DeviceNumber, inode: u64) -> Vec<u32> {
     let place = format!("{:02x}:{:02x}:{inode}", dev.major, dev.minor);
-    let fields = if planted::is_on(Planted::LockFields) { 5 } else { 6 };
     let mut pids: Vec<u32> = text
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
-        .filter(|w| w.len() >= fields && w[1] == "FLOCK" && w[5] == place)
+        .filter(|w| w.len() >= 6 && w[1] == "FLOCK" && w[5] == place)
         .filter_map(|w| w[4].parse().ok().filter(|pid| *pid > 0))
         .collect();
     pids.sort_unstable();

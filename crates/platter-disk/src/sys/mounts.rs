@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 use super::sysfs::DeviceNumber;
-use platter_block::planted::{self, Planted};
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +36,7 @@ fn parse_mount(line: &[u8]) -> Option<Mount> {
     let text = |word: &[u8]| String::from_utf8_lossy(word).into_owned();
     // Six fixed fields, any number of optional ones, a lone dash, then three more.
     let dash = 6 + words.get(6..)?.iter().position(|w| *w == b"-")?;
-    let fs_type = if planted::is_on(Planted::MountFields) { words[dash + 1] } else { words.get(dash + 1)? };
+    let fs_type = words.get(dash + 1)?;
     Some(Mount {
         id: text(words[0]).parse().ok()?,
         device: DeviceNumber::parse(&text(words[2]))?,

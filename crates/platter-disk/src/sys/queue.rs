@@ -3,7 +3,6 @@
 use super::node::{Kind, Node};
 use super::sysfs::{BlockDir, Sysfs};
 use super::{DeviceNumber, SysError};
-use platter_block::planted::{self, Planted};
 use std::path::Path;
 
 /// Limits of one I/O to a device, from sysfs. `None` if the kernel does not tell.
@@ -42,10 +41,7 @@ pub struct DeviceLimits {
 impl DeviceLimits {
     pub(super) fn read(disk: &BlockDir) -> Self {
         let bytes = |name: &str| disk.number_attr(&format!("queue/{name}"));
-        let kib = |name: &str| match bytes(name)? {
-            number if planted::is_on(Planted::SysfsKib) => Some(number * 1024),
-            number => number.checked_mul(1024),
-        };
+        let kib = |name: &str| bytes(name)?.checked_mul(1024);
         DeviceLimits {
             minimum_io: bytes("minimum_io_size"),
             optimal_io: bytes("optimal_io_size"),

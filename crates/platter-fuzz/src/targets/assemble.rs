@@ -6,7 +6,6 @@ use crate::image::{Image, ImageDisk};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
 use platter::raid::{self, Held, MdOptions, RaidError};
-use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_md::superblock::{Place, SUPERBLOCK_BYTES};
 use platter_stack::array_metadata::{
@@ -21,7 +20,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 32 << 20,
-    planted: Planted::MembersMissing,
 };
 
 const MOST_DEVICES: usize = 8;

@@ -5,7 +5,6 @@ use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_bench::workload::{Verifier, VerifyError};
-use platter_block::planted::Planted;
 
 pub(super) const TARGET: Target = Target {
     name: "blocks",
@@ -14,7 +13,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 2 << 20,
-    planted: Planted::BlockEnd,
 };
 
 /// Seed of the run, and bytes of an interval.

@@ -4,7 +4,6 @@ use super::{hold, text_of, verdict};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_serve::config::{self, Config, keys};
 
 pub(super) const TARGET: Target = Target {
@@ -14,7 +13,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 8 << 20,
-    planted: Planted::ConfigWeight,
 };
 
 const WORDS: &[&str] = &[

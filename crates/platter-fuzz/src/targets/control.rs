@@ -4,7 +4,6 @@ use super::hold;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_serve::config;
 use platter_serve::control::{METHODS, ParamDoc, answer};
 use platter_serve::daemon::Daemon;
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 16 << 20,
-    planted: Planted::ControlName,
 };
 
 const CONFIG: &str = "[devices.a]\nspec = 'null(1M, elevator=deadline)'\n[devices.b]\nspec = 'null(1M)'";

@@ -5,7 +5,6 @@ use crate::archive::{Archive, folder};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::bio::Op;
-use platter_block::planted::Planted;
 use platter_sim::import;
 use platter_sim::validate::{self, Traced};
 
@@ -20,7 +19,6 @@ pub(super) const TARGET: Target = Target {
     },
     read,
     memory: 512 << 20,
-    planted: Planted::DisksimLeast,
 };
 
 const WORDS: &[&str] = &[

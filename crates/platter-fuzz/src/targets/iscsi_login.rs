@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{HEADER_BYTES, Header, flag, opcode, padding};
@@ -20,7 +19,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::IscsiStage,
 };
 
 const PREFIX: &str = "iqn.2026-11.localhost.platter:";

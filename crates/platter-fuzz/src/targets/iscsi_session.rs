@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, NO_TAG, at, flag, opcode, padding};
@@ -26,7 +25,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 16 << 20,
-    planted: Planted::IscsiWindow,
 };
 
 /// Most bytes of an input that are sent: they find room in the socket, whatever the server does with them.

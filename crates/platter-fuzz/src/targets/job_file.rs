@@ -4,7 +4,6 @@ use super::{hold, text_of};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_jobs::option::rows;
 use platter_jobs::value::{Kind, Value};
 use platter_jobs::{JobFile, Plan, Surroundings};
@@ -18,7 +17,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 96 << 20,
-    planted: Planted::JobRange,
 };
 
 /// Between the files of an input.

@@ -4,7 +4,6 @@ use super::{hold, text_of};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_disk::sys::DeviceNumber;
 use platter_disk::sys::texts::{device_number, is_exiting, lock_holders};
 use std::fmt::Write;
@@ -16,7 +15,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 2 << 20,
-    planted: Planted::LockFields,
 };
 
 const WORDS: &[&str] = &[

@@ -13,7 +13,6 @@ use crate::run::{Target, Verdict};
 use crate::text;
 use map::{Map, Status};
 use mapfile::MapFile;
-use platter_block::planted::Planted;
 use std::fmt::Write;
 
 pub(super) const TARGET: Target = Target {
@@ -23,7 +22,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 8 << 20,
-    planted: Planted::MapEnd,
 };
 
 const WORDS: &[&str] = &[

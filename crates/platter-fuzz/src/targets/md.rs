@@ -4,7 +4,6 @@ use super::{hold, verdict};
 use crate::bytes::{self, u32_at};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
-use platter_block::planted::Planted;
 use platter_md::bitmap::{self, Bitmap};
 use platter_md::journal::{BLOCK_BYTES, Meta};
 use platter_md::ppl::{self, Header};
@@ -18,7 +17,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::MdRole,
 };
 
 /// Fields: place, bytes.

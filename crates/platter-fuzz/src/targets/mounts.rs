@@ -4,7 +4,6 @@ use super::hold;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_disk::sys::texts::{Mount, mounts, swaps};
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 2 << 20,
-    planted: Planted::MountFields,
 };
 
 const WORDS: &[&str] = &[

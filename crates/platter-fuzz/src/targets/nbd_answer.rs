@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_remote::nbd::handshake::{Handshake, Outcome};
 use platter_remote::nbd::wire::{
     BASE_ALLOCATION, INIT_MAGIC, OPTION_MAGIC, OptionReply, info, option, option_reply, server_flag,
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NbdNameLength,
 };
 
 fn answer(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {

@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_remote::nbd::wire::{BASE_ALLOCATION, OptionHeader, OptionReply, client_flag, option};
 use platter_serve::nbd::negotiation::{Encryption, Negotiation, Step};
@@ -19,7 +18,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NbdString,
 };
 
 static DEVICES: LazyLock<Devices> = LazyLock::new(|| {

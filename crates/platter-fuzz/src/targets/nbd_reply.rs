@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_remote::nbd::reply::{MAX_PARSED, Reply, parse};
 use platter_remote::nbd::wire::{Chunk, SimpleReply, chunk};
 
@@ -15,7 +14,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NbdErrorLength,
 };
 
 fn an_error(rng: &mut Rng, kind: u16) -> Vec<u8> {

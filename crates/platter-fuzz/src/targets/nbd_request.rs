@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::device::Device;
 use platter_remote::nbd::wire::{Request, command};
 use platter_serve::nbd::terms::{MAX_PAYLOAD_BYTES, Plan, Terms, payload_bytes};
@@ -18,7 +17,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NbdEnd,
 };
 
 const SIZES: [u64; 4] = [1 << 20, 1000, (1 << 40) + 100, u64::MAX];

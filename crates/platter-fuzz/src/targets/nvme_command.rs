@@ -7,7 +7,6 @@ use crate::run::{Target, Verdict};
 use platter_block::driver::Geometry;
 use platter_block::fault::Kind;
 use platter_block::limits::Limits;
-use platter_block::planted::Planted;
 use platter_nvme::command::{self, ENTRY, Entry, Queue};
 use platter_nvme::controller::{
     Action, Controller, FusedPlan, Identity, MAX_TRANSFER, Plan, Response, Step, StepError,
@@ -21,7 +20,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NvmeRanges,
 };
 
 /// Bytes before the data: what chooses the device and the queue, and two entries, of which the second counts for a fused pair.

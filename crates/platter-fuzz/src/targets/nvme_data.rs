@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_nvme::structure::{Decoded, Structure, Value};
 use platter_nvme::{data, identify, log, status};
 
@@ -15,7 +14,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::NvmeDescriptors,
 };
 
 /// The layouts; the first byte of an input chooses one.

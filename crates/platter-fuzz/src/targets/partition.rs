@@ -6,7 +6,6 @@ use crate::image::{Image, ImageDisk};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use platter_block::backend::Backend;
-use platter_block::planted::Planted;
 use platter_stack::partition;
 use std::sync::Arc;
 
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 96 << 20,
-    planted: Planted::GptEntrySize,
 };
 
 /// Entries of which checksums are mended: more are legal and slow.

@@ -6,7 +6,6 @@ use crate::run::{Target, Verdict};
 use crate::text;
 use platter::spec::parse_size;
 use platter_bench::readahead::{Read, trace};
-use platter_block::planted::Planted;
 use std::fmt::Write;
 
 pub(super) const TARGET: Target = Target {
@@ -16,7 +15,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 4 << 20,
-    planted: Planted::ReadLength,
 };
 
 const WORDS: &[&str] = &[

@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict, check_message};
-use platter_block::planted::Planted;
 use platter_stack::array_metadata::{
     Candidate, Damage, Layout, NewArray, RECORD_BYTES, Record, Select, Slots, Step, Uuid, assemble,
     commit_plan, wipe_plan,
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 4 << 20,
-    planted: Planted::RecordSequence,
 };
 
 pub(super) fn uuid(rng: &mut Rng) -> Uuid {

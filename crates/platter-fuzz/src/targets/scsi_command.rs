@@ -7,7 +7,6 @@ use crate::run::{Target, Verdict};
 use platter_block::driver::Geometry;
 use platter_block::lane::Bell;
 use platter_block::limits::Limits;
-use platter_block::planted::Planted;
 use platter_scsi::cdb::Cdb;
 use platter_scsi::sense::Sense;
 use platter_scsi::target::{self, Attribute, Outcome, Request};
@@ -21,7 +20,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::ScsiEnd,
 };
 
 /// Bytes of the command in an input; its data follows.

@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_scsi::page;
 use platter_scsi::sense::{self, Sense};
 use platter_scsi::structure::{Decoded, Structure, Value};
@@ -16,7 +15,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::ScsiLength,
 };
 
 /// The layouts; the first byte of an input chooses one. VPD pages choose their own by their code.

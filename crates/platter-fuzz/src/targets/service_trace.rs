@@ -5,7 +5,6 @@ use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
 use platter_block::bio::Op;
-use platter_block::planted::Planted;
 use platter_sim::validate::{Traced, parse_trace};
 use std::fmt::Write;
 use std::path::Path;
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 4 << 20,
-    planted: Planted::ServiceEnd,
 };
 
 const WORDS: &[&str] = &[

@@ -4,7 +4,6 @@ use super::{hold, verdict};
 use crate::image::Image;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::sys::signature::{ReadAt, find, refuse_if_signature};
 use platter_disk::sys::{Kind, SignaturePolicy};
 use std::cell::Cell;
@@ -26,7 +25,6 @@ pub(super) const TARGET: Target = Target {
     },
     read,
     memory: 8 << 20,
-    planted: Planted::SignatureEnd,
 };
 
 /// Most that may be read of a disk, in bytes.

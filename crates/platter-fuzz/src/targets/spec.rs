@@ -9,7 +9,6 @@ use platter::spec::{
     self, ArgValue, Args, Argument, ArgumentKind, Signature, Spec, SpecError, SpecErrorKind, Words,
 };
 use platter_block::params::Unit;
-use platter_block::planted::Planted;
 use std::time::Duration;
 
 pub(super) const TARGET: Target = Target {
@@ -19,7 +18,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 8 << 20,
-    planted: Planted::SpecByte,
 };
 
 const WORDS: &[&str] = &[

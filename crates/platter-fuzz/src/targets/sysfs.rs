@@ -4,7 +4,6 @@ use super::hold;
 use crate::archive::{Archive, folder};
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_disk::sys::texts::{block_devices, queue};
 
 pub(super) const TARGET: Target = Target {
@@ -18,7 +17,6 @@ pub(super) const TARGET: Target = Target {
     },
     read,
     memory: 4 << 20,
-    planted: Planted::SysfsKib,
 };
 
 const WORDS: &[&str] = &[

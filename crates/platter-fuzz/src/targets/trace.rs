@@ -5,7 +5,6 @@ use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
 use crate::text;
-use platter_block::planted::Planted;
 use platter_traces::{
     Conversion, Event, Format, Input, Item, Loss, MOST_END, MOST_LENGTH, Merged, Place, Report, TABLE,
     TraceError,
@@ -19,7 +18,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 64 << 20,
-    planted: Planted::TraceEnd,
 };
 
 const WORDS: &[&str] = &[

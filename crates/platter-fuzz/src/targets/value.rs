@@ -9,7 +9,6 @@ use platter::spec::{
 };
 use platter_bench::workload::Rw;
 use platter_block::params::Unit;
-use platter_block::planted::Planted;
 use platter_kit::Plan;
 use platter_sim::power::Lost;
 use platter_stack::array_metadata::Uuid;
@@ -22,7 +21,6 @@ pub(super) const TARGET: Target = Target {
     mutate: |rng, input, other| text::mutate(rng, input, other, WORDS),
     read,
     memory: 256 << 20,
-    planted: Planted::ValueDigits,
 };
 
 const WORDS: &[&str] = &[

@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_serve::vhost::memory::Memory;
 use platter_serve::vhost::ring::{Addresses, MAX_SIZE, Ring};
 use platter_serve::vhost::wire::{Body, HEADER, Header, MAX_BODY, config_body};
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::VhostTable,
 };
 
 /// Requests of the protocol, by what their bodies hold.

@@ -4,7 +4,6 @@ use super::hold;
 use crate::bytes;
 use crate::rng::Rng;
 use crate::run::{Target, Verdict};
-use platter_block::planted::Planted;
 use platter_serve::vhost::memory::Memory;
 use platter_serve::vhost::request::{MAX_DATA_BYTES, MAX_RANGES, Parser, Range, Request, Rules, Work};
 use platter_serve::vhost::ring::{Addresses, Malformed, Ring};
@@ -17,7 +16,6 @@ pub(super) const TARGET: Target = Target {
     mutate,
     read,
     memory: 1 << 20,
-    planted: Planted::VhostSector,
 };
 
 /// Memory of the guest, and where its parts are. The table is at 0.

@@ -7,7 +7,6 @@ use crate::complaint::quote;
 use crate::engine;
 use crate::number::{self, Rules, Unit, cut_comment};
 use core::fmt::Display;
-use platter_block::planted::{self, Planted};
 
 /// Most names of files of a job.
 pub(crate) const MOST_FILES: usize = 4096;
@@ -73,8 +72,7 @@ impl Reader {
 
     pub(super) fn integer(&mut self, text: &str, least: i64, most: i64) -> Result<i64, String> {
         let value = self.number(text, Unit::One)?;
-        let is_right = |n: &i64| (least..=most).contains(n) || planted::is_on(Planted::JobRange);
-        let within = i64::try_from(value).ok().filter(is_right);
+        let within = i64::try_from(value).ok().filter(|n| (least..=most).contains(n));
         within.ok_or_else(|| outside(value, least, most))
     }
 

@@ -124,6 +124,14 @@ impl Bug {
         }
     }
 
+    /// Within how many runs from seed 1 the soak finds it.
+    pub fn runs(&self) -> u64 {
+        match self.reach {
+            Reach::Within(runs) => runs,
+            Reach::Targeted { .. } | Reach::Unknown => 0,
+        }
+    }
+
     /// Whether it is an old defect.
     pub fn is_put_back(&self) -> bool {
         matches!(self.place, Place::PutBack(_))

@@ -9,7 +9,6 @@ use crate::data::{self, RANGE};
 use crate::status::Status;
 use alloc::vec;
 use alloc::vec::Vec;
-use platter_block::planted::{self, Planted};
 
 pub(super) const HANDLERS: &[(&Command, Handler)] = &[
     (&command::FLUSH, flush),
@@ -197,9 +196,7 @@ fn write_zeroes(controller: &mut Controller, entry: &Entry, _: &[u8]) -> Result<
 fn dataset_management(controller: &mut Controller, entry: &Entry, data_out: &[u8]) -> Result<Plan, Failure> {
     one_namespace(entry)?;
     let len = (field(entry, "nr") as usize + 1) * RANGE;
-    if !planted::is_on(Planted::NvmeRanges) {
-        needs(data_out, len as u64)?;
-    }
+    needs(data_out, len as u64)?;
     let mut all = Vec::new();
     for range in data::RANGES.decode(&data_out[..len]).items() {
         let get = |name| range.get(name).unwrap_or(0);

@@ -8,8 +8,6 @@ use super::wire::{
     BASE_ALLOCATION, INIT_MAGIC, MAX_STRING_BYTES, OPTION_MAGIC, OptionHeader, OptionReply, client_flag,
     info, option, option_reply, server_flag, transmission_flag,
 };
-use platter_block::defect::{self, Defect};
-use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, printable};
 use std::fmt;
 
@@ -364,10 +362,6 @@ impl Handshake {
         let outcome = match self.step {
             Step::StartTls => match header.kind {
                 option_reply::ACK => Some(Outcome::StartTls),
-                _ if header.is_error() && defect::is_on(Defect::NbdTlsOptional) => {
-                    self.begin();
-                    None
-                }
                 _ if header.is_error() => return Err(HandshakeError::NoTls(reason(header.kind, &data))),
                 _ => return Err(unexpected(header)),
             },
@@ -494,7 +488,7 @@ impl Handshake {
             return Err(protocol("an export of the list has no name"));
         }
         let (len, rest) = (be32(data, 0) as usize, &data[4..]);
-        if len > rest.len() && !planted::is_on(Planted::NbdNameLength) {
+        if len > rest.len() {
             return Err(protocol("the name of an export is longer than its reply"));
         }
         let name = String::from_utf8_lossy(&rest[..len]);

@@ -8,7 +8,6 @@ use crate::target::{
 };
 use crate::unit::{Response, Status, Step, StepError};
 use platter_block::backend::Backend;
-use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -389,9 +388,6 @@ impl Port {
 /// Ends the commands that must follow one of this order, none of which runs (QErr=01b of the Control mode page).
 fn end_behind(state: &mut State, nexus: Nexus, order: u64) {
     let Some(port) = state.ports.get_mut(&nexus) else { return };
-    if defect::is_on(Defect::ScsiOrderIgnored) {
-        return;
-    }
     for (_, token) in port.order.take_behind(order) {
         state.target.manage(nexus, Function::AbortTask(token.number()), u64::MAX);
         port.ended_behind += 1;
@@ -416,9 +412,7 @@ fn end_behind_failure(state: &mut State, nexus: Nexus, order: u64, begun: &Begun
 /// have sent it before it knows.
 fn break_order(state: &mut State, nexus: Nexus, order: u64) {
     let is_ordered = order % 2 == 1;
-    if let Some(port) = state.ports.get_mut(&nexus).filter(|_| is_ordered)
-        && !defect::is_on(Defect::ScsiOrderedRefusedAlone)
-    {
+    if let Some(port) = state.ports.get_mut(&nexus).filter(|_| is_ordered) {
         let (first, last) = (Token { channel: 0, slot: 0 }, Token { channel: u32::MAX, slot: u32::MAX });
         let itself = port.order.live.range((order, first)..=(order, last)).next();
         port.broken.extend(itself.copied());

@@ -7,7 +7,6 @@ use crate::cdb::{self, Cdb, Command, Direction};
 use crate::effect::{count, descriptor_range};
 use alloc::vec;
 use alloc::vec::Vec;
-use platter_block::planted::{self, Planted};
 
 pub(super) const HANDLERS: &[(&Command, Handler)] = &[
     (&cdb::READ_6, read),
@@ -65,11 +64,7 @@ impl Unit {
     /// Range in bytes of the blocks that a command names.
     fn range(&self, cdb: &Cdb, blocks: u64) -> Result<(u64, u64), Failure> {
         let lba = field(cdb, LBA);
-        let end = match planted::is_on(Planted::ScsiEnd) {
-            true => Some(lba.wrapping_add(blocks)),
-            false => lba.checked_add(blocks),
-        };
-        match end {
+        match lba.checked_add(blocks) {
             Some(end) if end <= self.blocks() => Ok((lba * self.block(), blocks * self.block())),
             _ => Err(at_field(cdb, LBA, OUT_OF_RANGE)),
         }

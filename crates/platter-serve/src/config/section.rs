@@ -4,7 +4,6 @@ use super::error::Found;
 use super::keys::Key;
 use super::kind::Kind;
 use platter::spec::{closest, parse_size, parse_time};
-use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use std::ops::Range;
 use std::time::Duration;
@@ -108,7 +107,6 @@ impl<'t, 'v> Section<'t, 'v> {
         let Kind::Count(least, most) = key.kind else { return 0 };
         match integer(value.get_ref()) {
             Some(number) if (least..=most).contains(&number) => number.unsigned_abs(),
-            Some(0) if planted::is_on(Planted::ConfigWeight) => 0,
             _ => {
                 self.wrong(key, value, found);
                 0

@@ -5,7 +5,6 @@ use super::methods::METHODS;
 use super::params::Params;
 use crate::daemon::Daemon;
 use platter::spec::{closest, conceal};
-use platter_block::planted::{self, Planted};
 use platter_block::text::excerpt;
 use serde_json::{Map, Value, json};
 
@@ -112,8 +111,7 @@ fn call(
             Some(near) => format!("did you mean {near}?"),
             None => "the method server.methods lists them".to_owned(),
         };
-        let shown = if planted::is_on(Planted::ControlName) { name.to_owned() } else { excerpt(name, 60) };
-        let message = format!("there is no method {shown}; {advice}");
+        let message = format!("there is no method {}; {advice}", excerpt(name, 60));
         return Err(RpcError { code: -32601, message });
     };
     let params = Params::new(params, method.params)?;

@@ -5,7 +5,6 @@ use crate::error::ServeError;
 use crate::qos::Arbiter;
 use crate::served::Served;
 use crate::server::Flush;
-use platter_block::defect::{self, Defect};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ pub fn drain(clients: &Clients, served: &Arc<Served>, limit: Duration) -> Result
     let begin = Instant::now();
     let until = begin + limit;
     let hold = Hold::new(served.qos());
-    while let Some(busy) = busy(clients, served).filter(|_| !defect::is_on(Defect::DrainLeavesRequests)) {
+    while let Some(busy) = busy(clients, served) {
         if Instant::now() >= until {
             return Err(ServeError::system(format!(
                 "the device {:?} has not come to rest within {limit:?}: {busy}; requests go on",

@@ -19,7 +19,6 @@ use crate::age::Mark;
 use crate::buffers::Buffers;
 use crate::events::Event;
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use platter_disk::channel::Channel;
@@ -390,17 +389,13 @@ impl Worker {
     fn durable(&self) -> Flags {
         let flags = wire::parse_write_flags(&self.head[IN_HEADER..]).unwrap_or_default();
         match OFlags::from_bits_retain(flags).intersects(OFlags::DSYNC | OFlags::SYNC) {
-            true if !defect::is_on(Defect::SyncWritesVolatile) => Flags::FUA,
-            _ => Flags::NONE,
+            true => Flags::FUA,
+            false => Flags::NONE,
         }
     }
 
     fn flush(&mut self, header: &Header) {
         let Some((place, _)) = self.range(header, 0, 0) else { return };
-        if defect::is_on(Defect::ExportFlushEarly) {
-            reply(&self.fuse, header.unique, Ok(&[]));
-            return;
-        }
         let owed = self
             .opened
             .get(place)

@@ -3,7 +3,6 @@
 use super::names::{self, PORTAL_GROUP};
 use crate::chap::{Challenge, Chap};
 use crate::served::{Devices, Served};
-use platter_block::planted::{self, Planted};
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{Header, at, flag, opcode};
 use std::sync::Arc;
@@ -184,7 +183,7 @@ impl<'a> Login<'a> {
     }
 
     fn is_authenticated(&self) -> bool {
-        matches!(self.auth, Auth::Passed) || planted::is_on(Planted::IscsiStage)
+        matches!(self.auth, Auth::Passed)
     }
 
     fn response(&self, header: &Header, flags: u8, Status(status): Status, tsih: u16) -> Header {

@@ -2,7 +2,6 @@
 
 use super::terms::{MAX_PAYLOAD_BYTES, Terms};
 use crate::served::{Devices, Served};
-use platter_block::planted::{self, Planted};
 use platter_remote::nbd::wire::{self, OptionHeader, OptionReply, info, option, option_reply};
 use std::sync::Arc;
 
@@ -328,7 +327,7 @@ fn array<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], Malformed> {
 /// A string with its length in front.
 fn string<'a>(rest: &mut &'a [u8]) -> Result<&'a str, Malformed> {
     let length = u32::from_be_bytes(array(rest)?) as usize;
-    if length > wire::MAX_STRING_BYTES || (length > rest.len() && !planted::is_on(Planted::NbdString)) {
+    if length > wire::MAX_STRING_BYTES || length > rest.len() {
         return Err(Malformed);
     }
     let (text, left) = rest.split_at(length);

@@ -1,7 +1,6 @@
 //! What server and client have agreed on, and which requests that allows.
 
 use crate::served::Served;
-use platter_block::planted::{self, Planted};
 use platter_remote::nbd::wire::{Request, command, command_flag, error, transmission_flag};
 use std::ops::Range;
 
@@ -175,10 +174,7 @@ impl Terms {
 
     fn check_range(&self, request: &Request) -> Result<(), Refusal> {
         let length = u64::from(request.length);
-        let end = match request.offset.checked_add(length) {
-            None if planted::is_on(Planted::NbdEnd) => Some(request.offset.wrapping_add(length)),
-            end => end,
-        };
+        let end = request.offset.checked_add(length);
         let Some(end) = end.filter(|end| *end <= self.size) else {
             let grows = matches!(request.kind, command::WRITE | command::WRITE_ZEROES);
             return Err((if grows { error::ENOSPC } else { error::EINVAL }, "past the end of the export"));

@@ -3,7 +3,6 @@
 use super::fair::{Flow, Order};
 use super::limits::{ClientLimits, DeviceLimits, LimitRange};
 use super::pacer::Pacer;
-use platter_block::defect::{self, Defect};
 use platter_block::lane::Bell;
 use platter_block::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -400,10 +399,7 @@ impl State {
     fn grant_part(&mut self, id: u64, now: Time) -> Option<bool> {
         let most = self.most_at_once();
         let client = self.clients.get_mut(&id)?;
-        let weight = match defect::is_on(Defect::ClientWeightsIgnored) {
-            true => 1,
-            false => client.own.unwrap_or(self.default).weight,
-        };
+        let weight = client.own.unwrap_or(self.default).weight;
         self.order.start(id, &mut client.flow, weight);
         let Some(waits) = &mut client.waits else { return Some(false) };
         let part = waits.left.min(most);

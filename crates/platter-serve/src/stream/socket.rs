@@ -1,6 +1,5 @@
 //! The socket of a connection.
 
-use platter_block::defect::{self, Defect};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
@@ -81,9 +80,6 @@ impl Socket {
     /// Asks for the end of the connection; its thread wakes up. The peer sees the end when the device has nothing of the
     /// connection any more: until then it must not send a request again.
     pub(crate) fn disconnect(&self) {
-        if defect::is_on(Defect::DisconnectEarly) {
-            return self.close();
-        }
         self.cut.store(true, Ordering::SeqCst);
         // Either this finds the event of a thread that is about to sleep, or that thread finds the flag.
         fence(Ordering::SeqCst);

@@ -13,7 +13,6 @@ use crate::clients::{Client, Connected, Waiting};
 use crate::events::Event;
 use crate::qos::{Admit, Share};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
 use platter_block::time::Span;
@@ -208,8 +207,7 @@ impl<P: Port> Worker<P> {
     /// Begins a request. `false`: there is no memory for it yet.
     fn start(&mut self, tag: u16, request: &Request) -> bool {
         let Some((pos, len)) = range(request) else { return self.refuse(tag, Errno::INVAL) };
-        let is_durable = request.has(op::FUA) && !defect::is_on(Defect::UblkFuaVolatile);
-        let durable = if is_durable { Flags::FUA } else { Flags::NONE };
+        let durable = if request.has(op::FUA) { Flags::FUA } else { Flags::NONE };
         let slot = &mut self.slots[usize::from(tag)];
         (slot.pos, slot.len, slot.left, slot.durable) = (pos, len, 0, durable);
         let changes = !matches!(request.op(), op::READ | op::FLUSH);

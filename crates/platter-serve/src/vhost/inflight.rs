@@ -7,7 +7,6 @@
 //! A server can be killed between any two stores. On the processor's order of stores (and the compiler's, by `Release`)
 //! rests that what is read afterwards is one of the states in between.
 
-use platter_block::defect::{self, Defect};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::sync::Arc;
@@ -228,9 +227,6 @@ impl Journal {
     /// A chain was taken from the ring.
     #[inline]
     pub(super) fn begin(&mut self, head: u16) {
-        if defect::is_on(Defect::InFlightForgotten) {
-            return;
-        }
         let _ = self.part().store(self.counter, entry(head) + COUNTER, Ordering::Release);
         self.counter = self.counter.wrapping_add(1);
         self.set_busy(head, true);

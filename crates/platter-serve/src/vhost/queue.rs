@@ -20,7 +20,6 @@ use crate::events::Event;
 use crate::moderation::Moderation;
 use data::{Data, KEEP, buffers_for};
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
@@ -322,7 +321,6 @@ impl Worker {
                 }
                 self.answer(slot, Status::Failed, 0);
             }
-            Work::Flush if defect::is_on(Defect::ExportFlushEarly) => self.answer(slot, Status::Done, 0),
             Work::Flush => {
                 if let Some(journal) = &self.journal {
                     journal.region().answered(&mut entry.covers);
@@ -380,8 +378,7 @@ impl Worker {
         bio.set_token(u64::from(slot));
         let changes = !matches!(bio.op(), Op::Read | Op::Flush);
         let through = changes && !self.common.write_back.load(Ordering::Relaxed);
-        let asks = through && !defect::is_on(Defect::GuestWritesVolatile);
-        bio.add_flags(if asks { Flags::FUA } else { Flags::NONE });
+        bio.add_flags(if through { Flags::FUA } else { Flags::NONE });
         self.slots[usize::from(slot)].is_durable = through;
         // Fair elevators tell clients apart by it.
         bio.set_context(Context::new(self.common.client.id as u32));
@@ -471,10 +468,6 @@ impl Worker {
     fn answer(&mut self, slot: u16, status: Status, written: u32) {
         let entry = &self.slots[usize::from(slot)];
         let head = entry.head;
-        let status = match status {
-            Status::Failed if defect::is_on(Defect::GuestErrorsHidden) => Status::Done,
-            status => status,
-        };
         write_status(&self.memory, &entry.request, status);
         if let Some(journal) = &self.journal {
             journal.ending(head);

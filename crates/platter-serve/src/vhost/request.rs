@@ -5,7 +5,6 @@
 
 use super::memory::{Memory, Piece};
 use super::ring::{Buffer, Malformed, Ring, outside};
-use platter_block::planted::{self, Planted};
 use vm_memory::Bytes;
 
 /// Bytes of a sector, the unit of positions and lengths.
@@ -260,11 +259,7 @@ fn check(rules: &Rules, sector: u64, len: u64) -> Option<Range> {
 
 /// A range that has a length and lies on the device.
 fn on_device(rules: &Rules, sector: u64, len: u64) -> Option<Range> {
-    let pos = if planted::is_on(Planted::VhostSector) {
-        sector.wrapping_mul(SECTOR)
-    } else {
-        sector.checked_mul(SECTOR)?
-    };
+    let pos = sector.checked_mul(SECTOR)?;
     let fits = len > 0 && len.is_multiple_of(SECTOR) && pos.checked_add(len)? <= rules.size;
     fits.then_some(Range { pos, len })
 }

@@ -6,7 +6,6 @@
 use super::inflight::Shape;
 use super::memory::{MAX_REGIONS, Region};
 use super::ring::Addresses;
-use platter_block::planted::{self, Planted};
 
 /// Requests of a front end.
 pub(super) mod request {
@@ -167,7 +166,7 @@ impl<'a> Body<'a> {
     /// The regions of a table of memory.
     pub fn regions(&self) -> Option<Vec<Region>> {
         let count = self.word(0)? as usize;
-        (count <= MAX_REGIONS || planted::is_on(Planted::VhostTable)).then_some(())?;
+        (count <= MAX_REGIONS).then_some(())?;
         (0..count).map(|index| self.region(8 + 32 * index)).collect()
     }
 

@@ -16,6 +16,7 @@ mod memory;
 mod part;
 mod pieces;
 mod read_late;
+mod reinstated;
 // The rig is shared with other suites, which use more of it.
 #[allow(unused, reason = "the other tests use all of it")]
 #[path = "../../../platter-disk/tests/device/rig.rs"]

@@ -1,6 +1,7 @@
 //! The NBD server by its protocol: with a client that sends exact bytes, with hostile ones, and with other programs.
 
 mod client;
+mod disconnect;
 mod errors;
 mod hostile;
 mod life;

@@ -5,7 +5,6 @@ mod memory_calls;
 
 use memory_calls::{copied_bytes, leave_out};
 use platter::registry::{self, Access};
-use platter_block::defect::{self, Defect};
 use platter_remote::nbd::wire::{Request, SimpleReply, command};
 use platter_serve::export::Options;
 use platter_serve::served::Served;
@@ -97,11 +96,4 @@ fn the_server_copies_no_read_and_only_small_writes() {
     assert!((0.5..=1.2).contains(&small), "small writes arrive together with their headers: {small}");
     let large = agreed(command::WRITE, 128 << 10, &straight);
     assert!(large < 0.2, "large writes: {large}");
-
-    // A copy that the server's account does not have is seen by the instrument.
-    const { assert!(defect::AVAILABLE, "the tests are built with the feature") };
-    defect::set(Defect::NbdReadsCopied, true);
-    let wrong = measure(command::READ, 4096, &straight);
-    defect::set(Defect::NbdReadsCopied, false);
-    assert!((0.99..=1.01).contains(&wrong.seen) && wrong.told == 0.0, "{wrong:?}");
 }

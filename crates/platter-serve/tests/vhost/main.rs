@@ -5,6 +5,7 @@
 #[allow(dead_code, reason = "the load generator of the examples uses the rest")]
 mod guest;
 mod hostile;
+mod inflight;
 mod life;
 mod oracle;
 mod pace;

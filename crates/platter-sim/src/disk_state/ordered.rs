@@ -8,7 +8,6 @@ use super::trouble::Trouble;
 use super::{DiskState, NO_PORT};
 use crate::model::Command;
 use platter_block::bio::Op;
-use platter_block::defect::{self, Defect};
 use platter_block::driver::Completion;
 use platter_block::time::{Span, Time};
 
@@ -31,11 +30,7 @@ impl DiskState {
     #[inline]
     pub(super) fn next_order(&self, ordered: bool) -> u64 {
         let after_ordered = self.order % 2;
-        if ordered && !defect::is_on(Defect::OrderedTagPassed) {
-            self.order + 1 + after_ordered
-        } else {
-            self.order + after_ordered
-        }
+        if ordered { self.order + 1 + after_ordered } else { self.order + after_ordered }
     }
 
     /// A read was taken. Returns whether its data is there only when it ends, because a command that it must follow has

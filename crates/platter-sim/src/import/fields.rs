@@ -2,7 +2,6 @@
 
 use super::error::ImportError;
 use super::text::{Block, Kind, Value};
-use platter_block::planted::{self, Planted};
 
 impl Block {
     pub(super) fn find(&self, key: &str) -> Option<&Value> {
@@ -78,8 +77,7 @@ impl Value {
         let expected = || format!("a whole number from {least} to {most} as `{key}`");
         let value =
             self.float().filter(|value| value.fract() == 0.0).ok_or_else(|| self.error(expected()))?;
-        let too_small = value < f64::from(least) && !planted::is_on(Planted::DisksimLeast);
-        if too_small || value > f64::from(most) {
+        if value < f64::from(least) || value > f64::from(most) {
             return Err(self.error(expected()));
         }
         Ok(value as u32)

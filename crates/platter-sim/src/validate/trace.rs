@@ -2,7 +2,6 @@
 
 use core::fmt;
 use platter_block::bio::Op;
-use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, printable};
 use std::path::{Path, PathBuf};
 
@@ -84,10 +83,7 @@ pub fn parse_trace(text: &str, path: &Path, sectors: u64) -> Result<Vec<Traced>,
             continue;
         }
         let request = parse_line(line).map_err(|(expected, found)| error(number + 1, &expected, &found))?;
-        let mut end = request.sector.checked_add(u64::from(request.sectors));
-        if planted::is_on(Planted::ServiceEnd) {
-            end = Some(request.sector + u64::from(request.sectors));
-        }
+        let end = request.sector.checked_add(u64::from(request.sectors));
         if end.is_none_or(|end| end > sectors) {
             let expected = format!("sectors of the disk, which ends at {sectors}");
             return Err(error(number + 1, &expected, line.trim()));

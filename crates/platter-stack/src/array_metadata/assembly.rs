@@ -1,7 +1,6 @@
 //! Selects the devices that form an array, and explains why the others do not.
 
 use super::record::{Phase, Record, Slots, Uuid};
-use platter_block::planted::{self, Planted};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -295,7 +294,7 @@ fn check_places(members: &[(usize, Record)], name_of: &dyn Fn(usize) -> String, 
     let number = |index: u32| first.listed.get(index as usize).copied();
     let missing: Vec<(u32, Option<Uuid>)> =
         (0..first.members).filter(|index| !is_there(index)).map(|index| (index, number(index))).collect();
-    if !missing.is_empty() && !planted::is_on(Planted::MembersMissing) {
+    if !missing.is_empty() {
         let array = (first.name.clone(), first.array);
         problems.push(Problem::Missing { array, members: first.members, missing });
     }

@@ -1,7 +1,6 @@
 //! The record format of members.
 
 use crate::raid0::MAX_MEMBERS;
-use platter_block::planted::{self, Planted};
 use platter_block::text::{excerpt, is_unsafe};
 use std::fmt;
 
@@ -264,7 +263,7 @@ impl Record {
                 "its list of members does not have this member at index {index}"
             )));
         }
-        if sequence > MAX_SEQUENCE && !planted::is_on(Planted::RecordSequence) {
+        if sequence > MAX_SEQUENCE {
             return Err(Damage::Damaged(format!("its sequence number is {sequence}")));
         }
         // The sum of these numbers must not overflow anywhere.

@@ -6,7 +6,6 @@ use crate::barrier_gate::{BARRIER, Door};
 use crate::kit::Board;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Bell, Lane};
 use platter_block::limits::Limits;
@@ -232,8 +231,7 @@ impl<M: Map> DistributedLane<M> {
         }
         let barrier = flags.intersects(BARRIER);
         // Members on one disk do not know the order of each other's writes.
-        let hardened = barrier && self.has_one_disk && !defect::is_on(Defect::CacheShardsPassBarrier);
-        let hard = hardened || flags.contains(Flags::HARD_BARRIER);
+        let hard = (barrier && self.has_one_disk) || flags.contains(Flags::HARD_BARRIER);
         let flushes = is_flush || hard || flags.contains(Flags::PREFLUSH);
         // A barrier and a preflush are about all that was written before.
         let of_all = barrier || flags.contains(Flags::PREFLUSH);
@@ -242,8 +240,7 @@ impl<M: Map> DistributedLane<M> {
         if flushes {
             // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
             // this costs nothing.
-            let first = self.has_one_disk && defect::is_on(Defect::CacheShardsFlushFirst);
-            let members = if first { 1 } else { self.members.len() as u32 };
+            let members = self.members.len() as u32;
             match self.has_one_disk {
                 true => self.parts.flushes_of_one_disk(at, members, range),
                 false => self.parts.flushes(at, members, range),

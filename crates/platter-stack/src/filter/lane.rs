@@ -9,7 +9,6 @@ use super::shape::Shape;
 use super::{BioView, Filter};
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
@@ -192,8 +191,7 @@ impl<F: Filter> FilterLane<F> {
         // Whatever reaches the device below must have been shown to the filter: the device may grow before it checks
         // the range of this bio itself.
         let allowed = self.shape.check(&bio).and_then(|()| self.shape.check_range(&bio));
-        let unseen = defect::is_on(Defect::FilterPassesUnseen) && self.shape.has_lost(&bio);
-        let sound = allowed.is_ok() && !unseen;
+        let sound = allowed.is_ok();
         let due = if sound {
             self.filter.start(now, slot, &mut BioView::new(&mut bio))
         } else {
@@ -219,9 +217,6 @@ impl<F: Filter> FilterLane<F> {
         match due {
             Ok(_) => {
                 self.shape.enter(&mut bio);
-                if self.keeps_places && barrier && defect::is_on(Defect::FilterBarrierLost) {
-                    bio.remove_flags(BARRIER);
-                }
                 self.below.submit(now, bio);
             }
             Err(fault) if self.keeps_places && barrier && sound => self.substitute(now, slot, bio, fault),

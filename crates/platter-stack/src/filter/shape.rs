@@ -87,11 +87,6 @@ impl Shape {
         of_now.or_else(|_| self.check_size(bio, self.size.largest()))
     }
 
-    /// Whether the range of a bio lies beyond the present end.
-    pub(super) fn has_lost(&self, bio: &Bio) -> bool {
-        self.check_size(bio, self.size.get()).is_err()
-    }
-
     fn check_size(&self, bio: &Bio, size: u64) -> Result<(), Fault> {
         if matches!(bio.op(), Op::Flush | Op::Command) {
             return Ok(());

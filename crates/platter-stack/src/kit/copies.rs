@@ -4,7 +4,6 @@ use super::core::Below;
 use super::memory::Buffer;
 use super::table::GROUP;
 use platter_block::bio::Flags;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Status};
 
 /// Bytes at the beginning of the device that the copies take.
@@ -16,8 +15,7 @@ pub const COPIES_BYTES: u64 = 2 * GROUP;
 /// # Errors
 /// That of a write. The device has the old record or the new one.
 pub async fn write_copies(below: &Below, device: usize, record: &[u8]) -> Status {
-    let copies = if defect::is_on(Defect::LayerRecordOnce) { 1 } else { 2 };
-    for pos in [0, GROUP].into_iter().take(copies) {
+    for pos in [0, GROUP] {
         let mut buffer = Buffer::new(GROUP as usize);
         buffer.bytes_mut()[..record.len()].copy_from_slice(record);
         below.write(device, pos, buffer, Flags::FUA).await?;

@@ -3,7 +3,6 @@
 use super::core::Below;
 use super::memory::Buffer;
 use platter_block::bio::Flags;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Fault;
 
 /// A range to copy.
@@ -47,12 +46,6 @@ impl Below {
         let (mut writes, mut status) = (Vec::new(), Ok(()));
         for (pos, read) in reads {
             match read.await {
-                Ok(buffer) if defect::is_on(Defect::LayerCopyShort) => {
-                    let mut half = Buffer::new((buffer.bytes().len() / 2).next_multiple_of(512));
-                    let len = half.bytes().len();
-                    half.bytes_mut().copy_from_slice(&buffer.bytes()[..len]);
-                    writes.push(self.write(to, pos, half, Flags::NONE));
-                }
                 Ok(buffer) => writes.push(self.write(to, pos, buffer, Flags::NONE)),
                 Err(fault) => status = status.and(Err(CopyError::Read(fault))),
             }

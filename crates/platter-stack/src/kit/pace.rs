@@ -3,7 +3,6 @@
 use super::core::Below;
 use super::wait::Event;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::Status;
 use platter_block::params::{self, Param, ParamError, Unit};
 use platter_block::status::Item;
@@ -124,7 +123,7 @@ impl Pace {
     /// became ready: earlier time, in which nothing was done, is not made up for.
     fn wait_until(&self, from: Time, bytes: u64) -> Option<Time> {
         let rate = self.rate.load(Ordering::Relaxed);
-        if rate == 0 || defect::is_on(Defect::LayerRateIgnored) {
+        if rate == 0 {
             return None;
         }
         let now = self.below.now();

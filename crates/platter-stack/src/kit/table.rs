@@ -13,7 +13,6 @@ use super::memory::Buffer;
 use super::wait::Event;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Flags;
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -210,10 +209,7 @@ impl Table {
             let blocks: Vec<(u64, Buffer)> = dirty.iter().map(block).collect();
             (dirty, state.changes, blocks)
         };
-        let mut status = match defect::is_on(Defect::SnapshotTableFirst) {
-            true => Ok(()),
-            false => self.below.flush(self.device).await,
-        };
+        let mut status = self.below.flush(self.device).await;
         if status.is_ok() {
             let write = |(pos, buffer)| self.below.write(self.device, pos, buffer, Flags::FUA);
             let writes: Vec<_> = blocks.into_iter().map(write).collect();

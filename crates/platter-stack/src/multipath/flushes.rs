@@ -3,7 +3,6 @@
 use super::Multipath;
 use super::identity::{is_of_path, was_not_delivered};
 use crate::kit::{Io, Task};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -121,9 +120,6 @@ impl Multipath {
             self.note_failure(status);
             result = result.and(status);
         }
-        if defect::is_on(Defect::MultipathFlushForgotten) {
-            return Ok(());
-        }
         if result.is_err() {
             let mut state = self.state();
             (0..dirty.len()).filter(|path| dirty[*path]).for_each(|path| state.paths.get(path).dirty = true);
@@ -136,7 +132,6 @@ impl Multipath {
     fn note_failure(&self, status: Status) {
         if let Err(fault) = status
             && may_have_lost(fault)
-            && !defect::is_on(Defect::MultipathFlushForgotten)
         {
             self.state().flushes.unreported.get_or_insert(fault);
         }
@@ -282,7 +277,7 @@ impl Multipath {
         // Each time a path has failed in between.
         const MOST: u32 = 16;
         // A failure without an errno may be one of the disk, which the program has to hear of.
-        if !was_not_delivered(fault) || *times >= MOST || defect::is_on(Defect::MultipathFlushStaysFailed) {
+        if !was_not_delivered(fault) || *times >= MOST {
             return false;
         }
         *times += 1;

@@ -1,8 +1,6 @@
 //! Finds a partition by its number, in a GUID partition table (UEFI specification, section 5.3) or in a
 //! master boot record with its chain of extended boot records.
 
-use platter_block::planted::{self, Planted};
-
 /// Reads whole logical blocks. Arguments: what the blocks hold (for errors), the first block, and the number
 /// of blocks.
 pub(super) type ReadBlocks<'a> = &'a mut dyn FnMut(&str, u64, u64) -> Result<Vec<u8>, String>;
@@ -117,7 +115,6 @@ impl Header {
         let (entries, count) = (u64_at(bytes, 72), u64::from(u32_at(bytes, 80)));
         let (size, crc) = (u64::from(u32_at(bytes, 84)), u32_at(bytes, 88));
         let possible = (128..=4096).contains(&size) && size.is_power_of_two();
-        let possible = possible || planted::is_on(Planted::GptEntrySize);
         if !possible || count == 0 || count > MAX_ENTRIES {
             return Err(format!(
                 "it has {count} entries of {size} bytes; expected 1 to {MAX_ENTRIES} of a power of two from 128 to 4096"

@@ -6,7 +6,6 @@ use super::ast::{Arg, ArgValue, Spec, URI_MARK, Word, is_bare};
 use super::error::{SpecError, SpecErrorKind, shown};
 use super::secret::conceal;
 use super::source::{Source, Span};
-use platter_block::planted::{self, Planted};
 use platter_block::text::is_unsafe;
 
 /// The longest spec, in bytes.
@@ -243,7 +242,7 @@ impl<'t> Parser<'t> {
     /// `xHH`, read up to but not including its last digit.
     fn byte(&mut self) -> Option<u8> {
         let rest = self.text[self.pos..].strip_prefix('x')?;
-        let digits = if planted::is_on(Planted::SpecByte) { &rest[..2] } else { rest.get(..2)? };
+        let digits = rest.get(..2)?;
         let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
         let byte = u8::from_str_radix(digits, 16).ok().filter(|_| hex)?;
         self.pos += "xH".len();

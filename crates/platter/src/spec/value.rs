@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::error::{did_you_mean, list, shown};
 use super::suggest::closest;
 use platter_block::params::Unit;
-use platter_block::planted::{self, Planted};
 
 /// The kinds of [`ValueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -270,7 +269,7 @@ impl Decimal {
 
     fn times(&self, unit: u64) -> Scaled {
         // With at most 18 digits after the point, every product whose result fits in 64 bits fits in 128.
-        if self.digits > MAX_FRACTION_DIGITS && !planted::is_on(Planted::ValueDigits) {
+        if self.digits > MAX_FRACTION_DIGITS {
             return Scaled::Fraction;
         }
         let divisor = 10u128.pow(self.digits);

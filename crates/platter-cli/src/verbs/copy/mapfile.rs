@@ -2,7 +2,6 @@
 //! "Mapfile structure"), so that programs that show and edit those can be used.
 
 use super::map::{Map, Status};
-use platter_block::planted::{self, Planted};
 use platter_disk::sys::SysError;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -150,11 +149,7 @@ fn parse(text: &str, size: u64) -> Result<Loaded, String> {
                 "line {line} begins at {pos}, inside the part before it, which ends at {end}"
             ));
         }
-        end = match pos.checked_add(len) {
-            Some(end) => end,
-            None if planted::is_on(Planted::MapEnd) => pos.wrapping_add(len),
-            None => return Err(format!("line {line} ends beyond 2^64")),
-        };
+        end = pos.checked_add(len).ok_or_else(|| format!("line {line} ends beyond 2^64"))?;
         if status == Status::Done && len > 0 && end > size {
             return Err(format!(
                 "line {line}: the map has bytes as copied up to {end}, but this source has {size} bytes"

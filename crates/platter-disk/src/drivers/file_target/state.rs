@@ -3,7 +3,6 @@
 use super::{Size, Target};
 use crate::sync::{Mutex, lock};
 use crate::sys::{Kind, OpenedDisk, SysError};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Status};
 use platter_block::time::Time;
 use std::fmt::Write as _;
@@ -151,7 +150,7 @@ impl Target {
     pub(in crate::drivers) fn flush(&self, now: Time) -> Status {
         if !self.is_block {
             self.look(now);
-            if self.size.shrunk_to().is_some() && !defect::is_on(Defect::ShrunkFileExtended) {
+            if self.size.shrunk_to().is_some() {
                 return Err(Fault::from_errno(libc::ENXIO));
             }
         }

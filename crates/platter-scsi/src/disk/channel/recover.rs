@@ -6,7 +6,6 @@ use super::Channel;
 use crate::host::verdict::Verdict;
 use crate::target::Attribute;
 use platter_block::bio::Bio;
-use platter_block::defect::{self, Defect};
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time};
 use std::boxed::Box;
@@ -97,10 +96,6 @@ impl Channel {
     pub(super) fn not_answered(&mut self, now: Time, index: u32, ran: bool) {
         let slot = self.slot(index);
         let (changed, cancelled) = (slot.changed, slot.cancelled);
-        if defect::is_on(Defect::ScsiSilenceIsGood) {
-            let result = slot.result;
-            return self.complete(index, result);
-        }
         if slot.own.is_some() {
             // It is never sent again, because only its submitter knows what that would do.
             return self.complete(index, if ran { -UNKNOWN } else { -CANCELLED });

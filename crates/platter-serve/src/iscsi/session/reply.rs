@@ -2,7 +2,6 @@
 
 use super::outbox::Body;
 use super::{Session, add};
-use platter_block::planted::{self, Planted};
 use platter_remote::iscsi::wire::{Header, NO_TAG, at, flag, opcode};
 use platter_scsi::unit::{Response, Status};
 use std::sync::atomic::Ordering;
@@ -151,7 +150,7 @@ impl Session<'_> {
         let room = self.window.saturating_sub(self.slots.open() as u32);
         let max = self.exp_cmd_sn.wrapping_add(room).wrapping_sub(1);
         // Never smaller than before, although immediate commands make the room smaller: what was promised stays.
-        if max.wrapping_sub(self.max_cmd_sn) as i32 > 0 || planted::is_on(Planted::IscsiWindow) {
+        if max.wrapping_sub(self.max_cmd_sn) as i32 > 0 {
             self.max_cmd_sn = max;
         }
         let header = header.with(at::EXP_CMD_SN, self.exp_cmd_sn).with(at::MAX_CMD_SN, self.max_cmd_sn);

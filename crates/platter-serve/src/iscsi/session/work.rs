@@ -5,7 +5,6 @@ use super::slots::{Part, State};
 use crate::events::Event;
 use crate::iscsi::unit::{MAX_TRANSFER, is_unit_0};
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_disk::pool::PoolBuf;
 use platter_remote::iscsi::wire::flag;
@@ -131,7 +130,6 @@ impl Session<'_> {
             Action::Fill { .. } => self.next_piece(index, None),
             Action::WriteZeroes => self.submit_range(index, Op::WriteZeroes, &step),
             Action::Discard => self.submit_range(index, Op::Discard, &step),
-            Action::Flush if defect::is_on(Defect::ExportFlushEarly) => self.next_step(index),
             Action::Flush if self.first_flush.fails(self.client, self.log) => {
                 let error = StepError::Device { kind: Kind::FlushFailed, pos: step.pos };
                 self.failed(index, &step, error, 0);

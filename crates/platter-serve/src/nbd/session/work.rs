@@ -6,7 +6,6 @@ use super::{Incoming, LARGE_PAYLOAD, Refused, Session};
 use crate::events::Event;
 use crate::nbd::terms::{Plan, payload_bytes, range};
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::{Request, command, command_flag, error, error_from_errno};
@@ -54,7 +53,6 @@ impl Session<'_> {
                 let why = "answered writes may be lost: an earlier server was killed, or a flush has failed";
                 self.refuse(slot, request, error::EIO, Body::Text(why));
             }
-            (Plan::Flush, _) if defect::is_on(Defect::ExportFlushEarly) => self.succeed(slot, request, None),
             (Plan::Flush, _) => self.submit_range(slot, Job::Flush, Op::Flush, false),
             (Plan::Discard { fua }, _) => self.begin_discard(slot, request, fua),
             (Plan::Zeroes { fua, .. }, _) => {
@@ -236,11 +234,6 @@ impl Session<'_> {
             _ => {}
         }
         let (cookie, is_read) = (request.cookie, request.kind == command::READ);
-        if let Some(data) = &data
-            && defect::is_on(Defect::NbdReadsCopied)
-        {
-            std::hint::black_box(data.to_vec());
-        }
         self.outbox.push(match data {
             Some(data) if self.terms.structured => Reply::data(slot, cookie, request.offset, data),
             Some(data) => Reply::simple(slot, cookie, 0, Body::Data(data)),
@@ -284,7 +277,7 @@ impl Session<'_> {
 }
 
 pub(super) fn durable(fua: bool) -> Flags {
-    if fua && !defect::is_on(Defect::NbdFuaIgnored) { Flags::FUA } else { Flags::NONE }
+    if fua { Flags::FUA } else { Flags::NONE }
 }
 
 /// Adds to a count that only this thread writes, which saves an atomic addition.

@@ -10,7 +10,6 @@ use super::{Channel, FAILED, GONE, Link, PAUSES, UNKNOWN};
 use crate::iscsi::client::attempt::{Attempt, Ready};
 use crate::iscsi::client::discover::terms;
 use crate::iscsi::client::slots::State;
-use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -156,11 +155,7 @@ impl Channel {
         let shared = &self.shared;
         let place = shared.places[self.place % shared.places.len()];
         self.place += 1;
-        let mut number = shared.number;
-        if defect::is_on(Defect::IscsiOldSessionLives) {
-            number ^= self.place as u32;
-        }
-        let terms = terms(&shared.url, &shared.options, (number, self.port));
+        let terms = terms(&shared.url, &shared.options, (shared.number, self.port));
         match Attempt::begin(&terms, place) {
             Ok(attempt) => {
                 let until = now + shared.options.connect_timeout;
@@ -190,7 +185,6 @@ impl Channel {
         }
         // A unit that says nothing but that the nexus was lost still has its cache.
         let keeps_cache = !attentions.is_empty() && attentions.iter().all(|code| *code == NEXUS_LOSS);
-        let keeps_cache = keeps_cache || defect::is_on(Defect::IscsiLossForgotten);
         self.shared.watches.reopened(self.port, session.duplicate(), keeps_cache, &self.shared.unflushed);
         self.shared.counts.reconnects.fetch_add(1, Ordering::Relaxed);
         self.shared.down.store(false, Ordering::SeqCst);

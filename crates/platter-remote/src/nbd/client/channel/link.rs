@@ -9,7 +9,6 @@ use super::{Attempt, Channel, Link, PAUSES, Settling};
 use crate::nbd::client::slots::State;
 use crate::nbd::handshake::{Export, Handshake, Outcome};
 use platter_block::bio::Op;
-use platter_block::defect::{self, Defect};
 use platter_block::time::{Span, Time};
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -81,7 +80,6 @@ impl Channel {
     pub(super) fn lost(&mut self, now: Time, why: &str, closed: bool) {
         let closed = closed && self.socket().is_some_and(|socket| !socket.is_unclean());
         self.end_link(why);
-        let closed = closed || defect::is_on(Defect::NbdDoubtForgotten);
         for index in self.slots.select(|slot| slot.state == State::Sent) {
             self.sent -= 1;
             let slot = self.slots.at_mut(index);
