@@ -153,10 +153,9 @@ fn a_soak_can_go_on_after_a_finding() {
 
 #[test]
 fn the_result_does_not_depend_on_threads() {
-    for bug in [None, bugs::by_name("gate-no-fua")] {
+    for (bug, runs) in [(None, 60), (bugs::by_name("gate-no-fua"), 30)] {
         let of = |threads| {
-            let mut report =
-                soak(&Options { seed: 7, runs: 100, threads, bug, all: true, ..Options::default() });
+            let mut report = soak(&Options { seed: 7, runs, threads, bug, all: true, ..Options::default() });
             // Some memory of the layers lies where the allocator puts it, so that it is aligned by chance.
             report.cover.bytes_bounced = 0;
             (text(&report), json(&report).to_string())
