@@ -150,7 +150,7 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
                 {
                     problems.push(format!("{page}:{line}: there is no file {text}"));
                 }
-            } else if is_name(text) && !FOREIGN.contains(&text) && !(is_head && !text.contains("::")) {
+            } else if is_name(text) && !FOREIGN.contains(&text) && (!is_head || text.contains("::")) {
                 let missing = text.trim_end_matches("()").split("::").find(|part| !known.contains(*part));
                 problems.extend(missing.map(|part| format!("{page}:{line}: no {part} in {text}")));
             }
