@@ -13,7 +13,7 @@ use crate::future::AsyncLane;
 use crate::service;
 use crate::sync::{Mutex, lock};
 use crate::thread_number::thread_number;
-use crate::wake::EventFd;
+use crate::wake::Doorbell;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -43,7 +43,7 @@ pub(crate) struct Background {
     /// There is a note that the service thread has not seen yet.
     rung: AtomicBool,
     /// Signalled when a lane is opened, once an event loop listens.
-    opened_bell: OnceLock<EventFd>,
+    opened_bell: OnceLock<Doorbell>,
     /// Calls run the lanes while they wait, because I/Os of calls that have ended are in them, and no thread does.
     needs_help: AtomicBool,
 }
@@ -100,7 +100,7 @@ impl Background {
             (Ok(lane), _) => {
                 let lane =
                     self.lanes[number].get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone())));
-                self.opened_bell.get().into_iter().for_each(EventFd::signal);
+                self.opened_bell.get().into_iter().for_each(Doorbell::ring);
                 Ok(lane)
             }
             // The system has run out of a resource; any lane will do.
@@ -117,9 +117,9 @@ impl Background {
     }
 
     /// The descriptor that is signalled when a lane is opened, for event loops that run all lanes. `None`: none is free.
-    pub(crate) fn opened_bell(&self) -> Option<&EventFd> {
+    pub(crate) fn opened_bell(&self) -> Option<&Doorbell> {
         if self.opened_bell.get().is_none() {
-            let _ = self.opened_bell.set(EventFd::new().ok()?);
+            let _ = self.opened_bell.set(Doorbell::new().ok()?);
         }
         self.opened_bell.get()
     }

@@ -147,7 +147,7 @@ struct Shared {
     has_inbox: AtomicBool,
     unplugs: Unplugs,
     /// Whether the driver of the shared queue shows its completions on a descriptor, as far as that is known.
-    is_heard: AtomicBool,
+    shows_completions: AtomicBool,
     control: Runner<Control>,
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of the queue's last run.
@@ -235,7 +235,7 @@ impl DiskBackend {
             inbox: Mutex::new(Vec::new()),
             has_inbox: AtomicBool::new(false),
             unplugs: Unplugs::new(),
-            is_heard: AtomicBool::new(false),
+            shows_completions: AtomicBool::new(false),
             control: Runner::new(Control::new(queue), MOST_ROUNDS),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),

@@ -97,8 +97,8 @@
 //! - **Depth** is per device. A lane may always have one request in flight; for more it takes tokens (`Tokens::take`).
 //!   While a lane is short of tokens, each lane may have at most its share (`Tokens::allowance`) and returns tokens
 //!   that exceed it or are unused. An idle lane returns all.
-//! - **Waking.** A thread that waits for the disk sleeps on descriptors, so other threads wake it by one (`WakeFd`, in
-//!   `wake.rs`): lanes, the service thread and the `threads` driver. Threads that wait only for each other, for a lane
+//! - **Waking.** A thread that waits for the disk sleeps on descriptors, so other threads wake it by one (`ArmedDoorbell`,
+//!   in `platter-wait`): lanes, the service thread and the `threads` driver. Threads that wait only for each other, for a lane
 //!   of the pool or a block that another call is changing, use a condition variable (`Condvar`, in `sync.rs`), which
 //!   costs no descriptor. So does the lane of a synchronous call that only another lane can wake (`Parker`). A signal
 //!   does not end that sleep, so channels do not use it.
@@ -109,7 +109,7 @@
 //!   wakes two threads at most, however many wait. When an elevator begins to wait, the polling thread is woken, so
 //!   that it asks the elevator again in time. Lanes that other threads sleep for (`Lane::wait_handles`: the service
 //!   thread, members of arrays other than the first) poll the descriptor themselves. Several threads may sleep for one
-//!   lane, as for the lane of a cache's engine. They get one descriptor of a set (`WaitSet`): all of them wait for
+//!   lane, as for the lane of a cache's engine. They get one descriptor of a set (`PollSet`): all of them wait for
 //!   whatever one of them adds. A new list for each thread would not work: when one thread clears the lane's bell,
 //!   threads that have not run yet would miss that wakeup.
 //! - **The service thread** (`service.rs`) exists once per process. It is started for the first future that is not

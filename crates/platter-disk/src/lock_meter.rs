@@ -69,7 +69,6 @@ const STAGES: &[(&str, &str)] = &[
     ("disk_backend/lanes.rs", "complete"),
     ("disk_backend/listen.rs", "wait"),
     ("disk_backend/poller.rs", "wait"),
-    ("disk_backend/parker.rs", "wait"),
     ("disk_backend/lane/seldom.rs", "complete"),
     ("disk_backend/flushes.rs", "submit"),
     ("disk_backend/lane.rs", "wait"),

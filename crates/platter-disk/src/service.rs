@@ -8,7 +8,7 @@ use crate::background::Background;
 use crate::clock::Clock;
 use crate::future::{AsyncLane, Next};
 use crate::sync::{Mutex, lock};
-use crate::wake::{EventFd, Sleeper, WakeFd};
+use crate::wake::{ArmedDoorbell, EventFd, Sleeper};
 use platter_block::time::{Span, Time};
 use std::cell::Cell;
 use std::ops::Range;
@@ -19,9 +19,9 @@ use std::sync::{Arc, LazyLock, Weak};
 /// Idle lanes that the thread keeps watching.
 const IDLE: usize = 32;
 
-/// Number of times in a row that an idle lane may wake the thread for nothing before the thread lets it go. Lanes of a
+/// Number of spurious wakeups in a row by an idle lane before the thread lets it go. Lanes of a
 /// cache also show I/O that other threads wait for.
-const IN_VAIN: u32 = 8;
+const MOST_SPURIOUS: u32 = 8;
 
 /// What other threads tell the service thread.
 struct News {
@@ -37,14 +37,14 @@ struct Service {
     news: Mutex<News>,
     /// Whether there are any; set with the lock held.
     has_news: AtomicBool,
-    wake: WakeFd,
+    wake: ArmedDoorbell,
     rounds: AtomicU64,
 }
 
 static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
     news: Mutex::new(News { is_started: false, lanes: Vec::new(), notes: Vec::new() }),
     has_news: AtomicBool::new(false),
-    wake: WakeFd::new(),
+    wake: ArmedDoorbell::new(),
     rounds: AtomicU64::new(0),
 });
 
@@ -110,7 +110,7 @@ struct Watched {
     again: bool,
     is_idle: bool,
     /// How often in a row there was nothing to do.
-    in_vain: u32,
+    spurious_wakeups: u32,
 }
 
 /// The thread's own lists.
@@ -125,8 +125,15 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) fn add(&mut self, lane: Weak<AsyncLane>) {
         let handles = self.spare.pop().unwrap_or_default();
-        let watched =
-            Watched { lane, handles, slept_on: 0..0, at: None, again: true, is_idle: false, in_vain: 0 };
+        let watched = Watched {
+            lane,
+            handles,
+            slept_on: 0..0,
+            at: None,
+            again: true,
+            is_idle: false,
+            spurious_wakeups: 0,
+        };
         self.lanes.push(watched);
     }
 
@@ -152,14 +159,14 @@ impl Watch {
         self.let_idle_ones_go();
     }
 
-    /// Stops watching idle lanes if there are too many, and those that wake the thread for nothing.
+    /// Stops watching idle lanes if there are too many, and those whose wakeups are spurious.
     fn let_idle_ones_go(&mut self) {
         let Watch { lanes, spare, .. } = self;
         let idle = lanes.iter().filter(|watched| watched.is_idle).count();
         let mut surplus = idle.saturating_sub(IDLE);
         // Those that have been watched for longest come first.
         lanes.retain_mut(|watched| {
-            let tries = watched.is_idle && (surplus > 0 || watched.in_vain >= IN_VAIN);
+            let tries = watched.is_idle && (surplus > 0 || watched.spurious_wakeups >= MOST_SPURIOUS);
             let goes = tries && watched.lane.upgrade().is_none_or(|lane| lane.is_let_go());
             surplus = surplus.saturating_sub(usize::from(goes));
             if goes {
@@ -208,9 +215,9 @@ impl Watched {
         };
         match next {
             Next::Idle => return false,
-            Next::Rest { in_vain, at } => {
+            Next::Rest { is_spurious, at } => {
                 (self.is_idle, self.at) = (true, at);
-                self.in_vain = if in_vain { self.in_vain + 1 } else { 0 };
+                self.spurious_wakeups = if is_spurious { self.spurious_wakeups + 1 } else { 0 };
             }
             Next::Again => self.again = true,
             Next::Sleep(at) => self.at = at,

@@ -5,26 +5,27 @@ use crate::tree::File;
 /// The crates, and which of the others each may use.
 const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-block", &[]),
+    ("platter-wait", &[&["platter-block"]]),
     ("platter-elevators", &[&["platter-block"]]),
     ("platter-protocol", &[&["platter-block"]]),
-    ("platter-scsi", &[&["platter-block", "platter-protocol"]]),
+    ("platter-scsi", &[&["platter-block", "platter-wait", "platter-protocol"]]),
     ("platter-nvme", &[&["platter-block", "platter-protocol"]]),
     ("platter-jobs", &[&["platter-block"]]),
     ("platter-traces", &[&["platter-block"]]),
     // The arrays of md as data, without I/O.
     ("platter-md", &[&["platter-block"]]),
-    ("platter-stack", &[&["platter-block", "platter-md"]]),
+    ("platter-stack", &[&["platter-block", "platter-wait", "platter-md"]]),
     ("platter-cache", &[&["platter-block", "platter-stack"]]),
-    ("platter-disk", &[&["platter-block"]]),
+    ("platter-disk", &[&["platter-block", "platter-wait"]]),
     ("platter-sim", &[&["platter-block"]]),
     // Commands and answers of SCSI and NVMe are data, without I/O; drivers make and read them.
-    ("platter-remote", &[&["platter-block", "platter-scsi", "platter-nvme"]]),
+    ("platter-remote", &[&["platter-block", "platter-wait", "platter-scsi", "platter-nvme"]]),
     (
         "platter",
         &[PARTS, &["platter-md", "platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]],
     ),
     ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
-    ("platter-aio", &[&["platter-block", "platter-disk"]]),
+    ("platter-aio", &[&["platter-block", "platter-wait", "platter-disk"]]),
     ("platter-kit", &[PARTS, &["platter-scsi"]]),
     ("platter-crash", &[&["platter-sim"]]),
     ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
@@ -58,8 +59,15 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 ];
 
 /// What the library is made of.
-const PARTS: &[&str] =
-    &["platter-block", "platter-elevators", "platter-stack", "platter-cache", "platter-disk", "platter-sim"];
+const PARTS: &[&str] = &[
+    "platter-block",
+    "platter-wait",
+    "platter-elevators",
+    "platter-stack",
+    "platter-cache",
+    "platter-disk",
+    "platter-sim",
+];
 
 /// External crates that the layer itself may use, outside its tests.
 const CORE_USES: &[&str] = &["bytes"];

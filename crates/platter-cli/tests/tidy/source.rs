@@ -22,6 +22,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ),
     ("crates/platter-aio/src/sync.rs", "the futex system call"),
     ("crates/platter-block/src/disk/channel.rs", "a promise about the memory of requests"),
+    ("crates/platter-wait/src/epoll.rs", "numbers of descriptors"),
+    ("crates/platter-wait/src/sleeper.rs", "numbers of descriptors"),
     ("crates/platter-disk/src/disk_backend/opening.rs", "a promise about the memory of requests"),
     ("crates/platter-disk/src/drivers/descriptors.rs", "a promise about the memory of calls"),
     ("crates/platter-disk/src/drivers/threads/descriptors.rs", "blocking system calls"),
@@ -117,7 +119,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-stack/src/kit/memory.rs", "buffers of layers, and the memory of bios"),
     ("crates/platter-stack/src/verify.rs", "reads the memory of bios that it has in its hands"),
     ("crates/platter-stack/src/verify/memory.rs", "checksums of the memory of bios"),
-    ("crates/platter-disk/src/wake.rs", "borrows descriptors of drivers"),
 ];
 
 /// Not anywhere in the project. In two parts, so that this file keeps the rule itself.

@@ -34,7 +34,7 @@ enum State {
 pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see the driver's next completion.
-    deaf: bool,
+    completions_unseen: bool,
     /// When the queue must be run even if nothing completes, as sleeping lanes may know it.
     alarm: Option<Time>,
     /// When to check again the lanes that a barrier waits for.
@@ -59,7 +59,16 @@ impl Control {
     pub(super) fn new(queue: SchedQueue) -> Control {
         let state = State::Waiting(Box::new(queue));
         let (inbox, done) = (Vec::new(), Vec::new());
-        Control { state, deaf: false, alarm: None, look_at: None, doubts: 0, inbox, done, failed: 0 }
+        Control {
+            state,
+            completions_unseen: false,
+            alarm: None,
+            look_at: None,
+            doubts: 0,
+            inbox,
+            done,
+            failed: 0,
+        }
     }
 
     /// Opens the driver, if it is not open.
@@ -113,9 +122,9 @@ impl Control {
     /// Lists the descriptors that show progress of the shared queue. A lane that sleeps without them is rung when
     /// there is something to do.
     pub(super) fn listen(&mut self, handles: &mut Vec<i32>) -> bool {
-        let heard = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
-        self.deaf |= !heard;
-        heard
+        let complete = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
+        self.completions_unseen |= !complete;
+        complete
     }
 }
 
@@ -237,8 +246,8 @@ impl Shared {
         let alarm = control.next_wakeup();
         let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
         control.alarm = alarm;
-        if earlier || control.deaf && in_flight > 0 {
-            control.deaf &= in_flight == 0;
+        if earlier || control.completions_unseen && in_flight > 0 {
+            control.completions_unseen &= in_flight == 0;
             self.lanes.ring_pollers();
         }
         parts.end(Part::Dispatch);

@@ -25,7 +25,7 @@ pub(super) struct LaneCell {
     /// The number of the lane's own queue, for reports to the device.
     owner: Owner,
     /// The lane sleeps only on its bell: another lane polls the driver of the shared queue.
-    pub(super) relies: AtomicBool,
+    pub(super) leaves_polling: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
@@ -62,7 +62,7 @@ impl LaneCell {
             mailbox: Mailbox::new(woken),
             counters,
             owner,
-            relies: AtomicBool::new(false),
+            leaves_polling: AtomicBool::new(false),
             lane_use,
             opener,
             ran: AtomicU64::new(0),
@@ -317,7 +317,7 @@ impl Lanes {
     /// Wakes lanes that sleep on the driver of the shared queue, because it would not wake them, or not in time.
     pub(super) fn ring_pollers(&self) {
         self.each(|cell| {
-            if !cell.relies.load(Ordering::SeqCst) {
+            if !cell.leaves_polling.load(Ordering::SeqCst) {
                 cell.mailbox.ring();
             }
             false

@@ -6,10 +6,11 @@ use super::lane::DiskLane;
 use super::lanes::LaneCell;
 use crate::deferred::Section;
 use crate::sync::Ordering;
-use crate::wake::{Ended, Sleeper, WaitSet};
+use crate::wake::{Ended, PollSet, Sleeper};
 use platter_block::backend::LaneUse;
 use platter_block::lane::Lane;
 use platter_block::time::{Span, Time, VirtualClock};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,10 +36,10 @@ impl Place {
     /// The lane is about to sleep. Returns whether it polls the driver of the shared queue.
     fn enter(&self) -> bool {
         // First, so that an event for the polling lanes rings this lane from here on.
-        self.cell.relies.store(false, Ordering::SeqCst);
+        self.cell.leaves_polling.store(false, Ordering::SeqCst);
         let polls = self.shared.poller.enter(self.route);
         if !polls {
-            self.cell.relies.store(true, Ordering::SeqCst);
+            self.cell.leaves_polling.store(true, Ordering::SeqCst);
         }
         polls
     }
@@ -46,7 +47,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.cell.relies.store(false, Ordering::SeqCst);
+        self.cell.leaves_polling.store(false, Ordering::SeqCst);
         if let Some(next) = self.shared.poller.leave(self.route) {
             self.shared.lanes.ring(next);
         }
@@ -56,7 +57,7 @@ impl Drop for Place {
 /// The descriptors that threads which share the lane sleep on.
 #[derive(Default)]
 pub(super) struct Listed {
-    set: Option<WaitSet>,
+    set: Option<PollSet>,
     wanted: Vec<i32>,
 }
 
@@ -76,31 +77,31 @@ impl DiskLane {
     }
 
     /// [`Lane::wait_handles`], for threads that sleep while others may use the lane. There may be several such
-    /// threads; each hears what any of them lists.
+    /// threads; each is woken by what any of them lists.
     pub(super) fn list_handles(&self, handles: &mut Vec<i32>) -> bool {
         let mut listed = self.listed.borrow_mut();
         let Listed { set, wanted } = &mut *listed;
         wanted.clear();
         let wake = self.cell.mailbox.fall_asleep();
-        let mut heard = wake.map(|fd| wanted.push(fd.raw())).is_some();
-        heard &= self.listen_local(wanted);
+        let mut complete = wake.map(|fd| wanted.push(fd.raw())).is_some();
+        complete &= self.listen_local(wanted);
         if self.needs_shared() {
-            heard &= self.shared.with_control(|control| control.listen(wanted));
+            complete &= self.shared.with_control(|control| control.listen(wanted));
         }
-        *set = set.take().or_else(WaitSet::new);
+        *set = set.take().or_else(|| PollSet::new().ok());
         let drivers = self.shared.drivers_opened.load(Ordering::SeqCst);
         if let Some(set) = set
             && set.set(wanted, drivers)
         {
-            handles.push(set.descriptor());
+            handles.push(set.epoll().as_raw_fd());
         } else {
             handles.append(wanted);
-            heard = false;
+            complete = false;
         }
         if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
             self.cell.mailbox.ring();
         }
-        heard
+        complete
     }
 
     /// Advances virtual time until something can be done or `timeout` has passed. Without either, another thread must
@@ -118,7 +119,7 @@ impl DiskLane {
         if let Some(clock) = self.shared.clock.simulated() {
             return self.sleep_simulated(now, timeout, clock);
         }
-        // A destructor of the program that ran below could wait for a lane that relies on this one to poll.
+        // A destructor of the program that ran below could wait for a lane that leaves polling to this one.
         let _section = Section::enter();
         let place = self.needs_shared().then(|| self.place());
         let until = timeout.map(|span| now + span);
@@ -200,23 +201,23 @@ impl DiskLane {
             return false;
         }
         let polls = place.is_some_and(Place::enter);
-        let mut heard = true;
+        let mut complete = true;
         let mut wake = Time::earliest(until, local.and_then(Lane::next_wakeup));
         if polls {
             let listen =
                 |control: &mut Control| (control.listen(&mut sleeper.handles), control.next_wakeup());
-            let (is_heard, timer) = self.shared.with_control(listen);
-            self.shared.is_heard.store(is_heard, Ordering::Relaxed);
-            heard = is_heard;
+            let (shows_all, timer) = self.shared.with_control(listen);
+            self.shared.shows_completions.store(shows_all, Ordering::Relaxed);
+            complete = shows_all;
             wake = Time::earliest(wake, timer);
         }
         let first_other = sleeper.handles.len();
         if self.local.as_ref().is_some_and(|local| local.in_flight() > 0) {
-            heard &= self.listen_local(&mut sleeper.handles);
+            complete &= self.listen_local(&mut sleeper.handles);
         }
         sleeper.handles.extend_from_slice(others);
         // A completion that no descriptor shows is there at the next run, if its request has been started.
-        if !heard && self.in_flight() > 0 {
+        if !complete && self.in_flight() > 0 {
             return false;
         }
         let ended = sleeper.sleep(rings, wake.map(|at| at.since(now)));

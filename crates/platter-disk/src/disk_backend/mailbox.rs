@@ -1,9 +1,9 @@
 //! How a lane gets its bios back from a queue that other threads run, and how it sleeps in the meantime.
 
-use super::parker::Parker;
+use super::parker::LaneParker;
 use super::woken::Woken;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::wake::{EventFd, WakeFd};
+use crate::wake::{ArmedDoorbell, EventFd};
 use platter_block::bio::Bio;
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ pub(crate) struct Mailbox {
     /// A layer above has work for the lane.
     nudged: AtomicBool,
     /// Wakes the lane's thread if it sleeps on descriptors.
-    wake: WakeFd,
+    wake: ArmedDoorbell,
     /// Wakes it if it waits for nothing but this mailbox.
-    pub(crate) parker: Parker,
+    pub(crate) parker: LaneParker,
 }
 
 impl Mailbox {
@@ -33,8 +33,8 @@ impl Mailbox {
             mail: Mutex::new(Mail { bios: Vec::new(), owed: None }),
             has_mail: AtomicBool::new(false),
             nudged: AtomicBool::new(false),
-            wake: WakeFd::new(),
-            parker: Parker::new(woken),
+            wake: ArmedDoorbell::new(),
+            parker: LaneParker::new(woken),
         }
     }
 

@@ -32,7 +32,7 @@ impl Poller {
         Poller(Mutex::new(State { polls: None, called: None, others: Vec::new() }))
     }
 
-    /// A lane is about to sleep; from here on its bell must be heard. Returns whether it has to poll the driver. May
+    /// A lane is about to sleep; from here on its bell must wake it. Returns whether it has to poll the driver. May
     /// be called repeatedly until [`leave`](Poller::leave).
     pub(crate) fn enter(&self, lane: u32) -> bool {
         let mut state = lock(&self.0);

@@ -259,7 +259,7 @@ impl Aio {
     }
 
     /// Whether a caller sleeps on the handle for requests that do not signal it.
-    fn is_unheard(&self) -> bool {
+    fn sleeps_unsignalled(&self) -> bool {
         self.unwatched > 0
             && self.watched.load(Ordering::Relaxed)
             && self.slots.taken() + self.side.in_flight() > 0
@@ -268,7 +268,7 @@ impl Aio {
     /// Sets when to look again for requests that do not signal the handle.
     #[inline]
     fn set_nap(&mut self, now: Time) {
-        if !self.is_unheard() {
+        if !self.sleeps_unsignalled() {
             self.nap.end();
         } else if self.nap.is_over(now) {
             self.nap.begin(now);
@@ -281,7 +281,7 @@ impl Aio {
         self.unwatched -= usize::from(iocb.flags & FLAG_RESFD == 0);
         if slot == self.listener {
             self.seen.tally.give();
-            return self.side.heard();
+            return self.side.poll_ended();
         }
         let result = self.target.judged(result);
         if let Some(tag) = self.slots.put(slot) {
@@ -409,7 +409,7 @@ impl Driver for Aio {
 
     fn next_event(&self) -> Option<Time> {
         let own = if self.batch.waiting() > 0 { self.pause.until() } else { None };
-        let nap = if self.is_unheard() { self.nap.until() } else { None };
+        let nap = if self.sleeps_unsignalled() { self.nap.until() } else { None };
         Time::earliest(Time::earliest(own, nap), self.side.next_event())
     }
 
@@ -463,7 +463,7 @@ impl Drop for Aio {
         // Requests that were never submitted are unknown to the kernel.
         while let Some(slot) = self.batch.refuse() {
             if slot == self.listener {
-                self.side.heard();
+                self.side.poll_ended();
             }
             self.slots.put(slot);
             self.seen.tally.give();

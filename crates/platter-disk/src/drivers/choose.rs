@@ -23,7 +23,7 @@ use super::threads::{Threads, Workers, can_avoid_blocking};
 use super::unavailable::{Unavailable, remembered};
 use super::uring::{Abilities, Uring, UringOptions};
 use crate::pool::{PAGE, Pool};
-use crate::wake::WakeFd;
+use crate::wake::ArmedDoorbell;
 
 /// Largest depth of a channel: half of the entries that a ring may have.
 pub(super) const MAX_DEPTH: u32 = 16384;
@@ -308,7 +308,7 @@ pub(super) fn open(
 }
 
 fn threads(target: &Arc<Target>, depth: u32, pool: &Arc<Workers>) -> Result<Box<dyn Driver>, String> {
-    let wake = WakeFd::opened().map_err(|error| error.to_string())?;
+    let wake = ArmedDoorbell::opened().map_err(|error| error.to_string())?;
     Ok(Box::new(Threads::new(Arc::clone(target), depth, Arc::clone(pool), Arc::new(wake))))
 }
 

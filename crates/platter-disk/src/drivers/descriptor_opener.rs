@@ -1,6 +1,6 @@
 //! Opens channels for calls on descriptors: the driver that is asked for, or the first that works here.
 
-use crate::wake::CallWake;
+use crate::wake::CallDoorbell;
 use std::io;
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct DescriptorOptions {
 
 /// Ends the wait of a channel from another thread.
 #[derive(Clone)]
-pub struct Waker(Arc<CallWake>);
+pub struct Waker(Arc<CallDoorbell>);
 
 impl Waker {
     /// Ends a wait that has begun, and costs two atomic reads if there is none. `false`: the program has closed the
@@ -43,7 +43,7 @@ impl Waker {
 pub struct DescriptorOpener {
     kind: FileDriver,
     options: DescriptorOptions,
-    wake: Arc<CallWake>,
+    wake: Arc<CallDoorbell>,
 }
 
 impl DescriptorOpener {
@@ -61,10 +61,10 @@ impl DescriptorOpener {
         // First, so that a shortage of descriptors does not decide which driver is taken.
         let sockets = match options.driver {
             Choice::Only(FileDriver::Threads) => None,
-            _ => Some(CallWake::for_ring()?),
+            _ => Some(CallDoorbell::for_ring()?),
         };
         let kind = choose::choose_for_descriptors(options.driver)?;
-        let wake = sockets.filter(|_| kind == FileDriver::Uring).unwrap_or_else(CallWake::bell);
+        let wake = sockets.filter(|_| kind == FileDriver::Uring).unwrap_or_else(CallDoorbell::parked);
         Ok(DescriptorOpener { kind, options, wake: Arc::new(wake) })
     }
 

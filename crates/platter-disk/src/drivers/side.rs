@@ -2,7 +2,7 @@
 
 use super::file_target::Target;
 use super::threads::{Counts, Threads, Workers};
-use crate::wake::{EventFd, WakeFd};
+use crate::wake::{ArmedDoorbell, EventFd};
 use platter_block::driver::{Completion, Driver, Outstanding, Started};
 use platter_block::time::{Span, Time};
 use std::io;
@@ -16,14 +16,14 @@ pub(super) struct Side {
     workers: Arc<Workers>,
     running: Option<Running>,
     counts: Arc<Counts>,
-    watch: Arc<WakeFd>,
+    watch: Arc<ArmedDoorbell>,
     listening: bool,
 }
 
 /// The connection to the threads, and the descriptor that they signal.
 struct Running {
     threads: Threads,
-    wake: Arc<WakeFd>,
+    wake: Arc<ArmedDoorbell>,
 }
 
 impl Side {
@@ -34,7 +34,7 @@ impl Side {
             workers,
             running: None,
             counts: Arc::default(),
-            watch: Arc::new(WakeFd::new()),
+            watch: Arc::new(ArmedDoorbell::new()),
             listening: false,
         }
     }
@@ -50,7 +50,7 @@ impl Side {
     /// The threads; sets them up on first use.
     pub(super) fn threads(&mut self) -> io::Result<&mut Threads> {
         if self.running.is_none() {
-            let wake = Arc::new(WakeFd::opened()?);
+            let wake = Arc::new(ArmedDoorbell::opened()?);
             let (target, workers) = (Arc::clone(&self.target), Arc::clone(&self.workers));
             let counts = Arc::clone(&self.counts);
             let wakes = [Arc::clone(&wake), Arc::clone(&self.watch)];
@@ -73,7 +73,7 @@ impl Side {
 
     /// A descriptor that the threads signal themselves, once it is armed, besides the one for poll requests. The driver
     /// may let the kernel signal it too.
-    pub(super) fn watch(&self) -> &WakeFd {
+    pub(super) fn watch(&self) -> &ArmedDoorbell {
         &self.watch
     }
 
@@ -114,7 +114,7 @@ impl Side {
     }
 
     /// The poll request has completed, or could not be made.
-    pub(super) fn heard(&mut self) {
+    pub(super) fn poll_ended(&mut self) {
         self.listening = false;
     }
 

@@ -19,7 +19,7 @@ use super::file_target::{Target, Way};
 use super::pause::Pause;
 use super::slots::Slots;
 use super::tally::Tally;
-use crate::wake::{EventFd, WakeFd};
+use crate::wake::{ArmedDoorbell, EventFd};
 use calls::Call;
 pub(super) use calls::can_avoid_blocking;
 pub(super) use descriptors::DescriptorThreads;
@@ -50,9 +50,9 @@ pub(super) struct Channel {
     /// Completed slots and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
     counts: Arc<Counts>,
-    wake: Arc<WakeFd>,
+    wake: Arc<ArmedDoorbell>,
     /// Rung together with `wake`, for those who sleep on a descriptor of the driver whose threads these are.
-    watch: Arc<WakeFd>,
+    watch: Arc<ArmedDoorbell>,
 }
 
 impl Channel {
@@ -102,8 +102,13 @@ pub struct Threads {
 
 impl Threads {
     /// A channel to `target` that takes `depth` requests at a time.
-    pub(super) fn new(target: Arc<Target>, depth: u32, workers: Arc<Workers>, wake: Arc<WakeFd>) -> Threads {
-        Threads::beside(target, depth, workers, [wake, Arc::new(WakeFd::new())], Arc::default())
+    pub(super) fn new(
+        target: Arc<Target>,
+        depth: u32,
+        workers: Arc<Workers>,
+        wake: Arc<ArmedDoorbell>,
+    ) -> Threads {
+        Threads::beside(target, depth, workers, [wake, Arc::new(ArmedDoorbell::new())], Arc::default())
     }
 
     /// The same beside another driver, with its counters. The second descriptor is rung together with the first.
@@ -111,7 +116,7 @@ impl Threads {
         target: Arc<Target>,
         depth: u32,
         workers: Arc<Workers>,
-        [wake, watch]: [Arc<WakeFd>; 2],
+        [wake, watch]: [Arc<ArmedDoorbell>; 2],
         counts: Arc<Counts>,
     ) -> Threads {
         let depth = depth.max(1);

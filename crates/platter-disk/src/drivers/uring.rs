@@ -203,7 +203,7 @@ impl Uring {
         let entry = opcode::PollAdd::new(Fd(fd), libc::POLLIN as u32).build().user_data(LISTENER);
         let pushed = self.push(&entry);
         if !pushed {
-            self.side.heard();
+            self.side.poll_ended();
         }
         pushed
     }
@@ -218,7 +218,7 @@ impl Uring {
         ring.completions(most, |data, result| {
             seen += 1;
             match data {
-                LISTENER => self.side.heard(),
+                LISTENER => self.side.poll_ended(),
                 NOTE => {}
                 tag => {
                     let request = self.requests.get_mut(tag as usize).filter(|request| request.is_taken);

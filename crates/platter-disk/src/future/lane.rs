@@ -110,9 +110,9 @@ pub(crate) struct AsyncLane {
 pub(crate) enum Next {
     /// Nothing is outstanding, and the thread no longer watches the lane.
     Idle,
-    /// Nothing is outstanding, and the descriptors that were appended show when that changes. `in_vain`: nothing was
+    /// Nothing is outstanding, and the descriptors that were appended show when that changes. `is_spurious`: nothing was
     /// outstanding before either. The lane is run once more at this time.
-    Rest { in_vain: bool, at: Option<Time> },
+    Rest { is_spurious: bool, at: Option<Time> },
     /// Sleep on the descriptors that were appended, until this time at most.
     Sleep(Option<Time>),
     /// Everything completes at the next run.
@@ -293,7 +293,7 @@ impl AsyncLane {
         if state.is_driven() {
             return self.look_after(state, only_late);
         }
-        let in_vain = state.lane.is_idle();
+        let is_spurious = state.lane.is_idle();
         state.turn(&self.clock);
         let is_idle = state.lane.is_idle();
         if let Some(clock) = self.clock.simulated() {
@@ -308,11 +308,11 @@ impl AsyncLane {
         // The thread looks at no timer of an idle lane, but comes by once more if tasks are about to start others after its I/Os. Of
         // a lane in which nothing moves it does not: I/Os that wait for an hour cost nothing.
         let is_lively = std::mem::take(&mut state.is_lively);
-        let tick = (state.outstanding() > 1 && !in_vain && is_lively).then(|| self.clock.now() + TICK);
+        let tick = (state.outstanding() > 1 && !is_spurious && is_lively).then(|| self.clock.now() + TICK);
         state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
             true if state.unlisted => self.let_go(state),
-            true => Next::Rest { in_vain, at: state.wakes_at },
+            true => Next::Rest { is_spurious, at: state.wakes_at },
             false if state.is_out_of_sight() => Next::Again,
             false => Next::Sleep(state.wakes_at),
         }

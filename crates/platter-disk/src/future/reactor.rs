@@ -4,12 +4,12 @@
 use super::AsyncLane;
 use crate::device::Device;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
-use crate::wake::{Sleeper, WaitSet, WakeFd};
+use crate::wake::{ArmedDoorbell, Epoll, PollSet, Sleeper};
 use platter_block::bio::Op;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::Time;
 use std::future::Future;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -48,11 +48,11 @@ impl Drop for Driven {
 pub struct Reactor {
     device: Device,
     state: Mutex<State>,
-    descriptor: Arc<OwnedFd>,
+    descriptor: Arc<Epoll>,
 }
 
 struct State {
-    set: WaitSet,
+    set: PollSet,
     lanes: Vec<Driven>,
     handles: Vec<RawFd>,
     turns: u64,
@@ -64,7 +64,7 @@ const RELIST: u64 = 1024;
 /// [`Device::block_on`].
 pub(super) fn block_on<F: Future>(device: &Device, future: F) -> F::Output {
     let mut future = pin!(future);
-    let bell = Arc::new(ThreadBell { is_woken: AtomicBool::new(true), wake: WakeFd::new() });
+    let bell = Arc::new(ThreadBell { is_woken: AtomicBool::new(true), wake: ArmedDoorbell::new() });
     let waker = Waker::from(Arc::clone(&bell));
     // Without a lane the future's I/Os fail.
     let driven = device.inner.background.lane().ok().map(Driven::new);
@@ -84,7 +84,7 @@ pub(super) fn block_on<F: Future>(device: &Device, future: F) -> F::Output {
 /// Wakes the thread of [`Device::block_on`].
 struct ThreadBell {
     is_woken: AtomicBool,
-    wake: WakeFd,
+    wake: ArmedDoorbell,
 }
 
 impl Wake for ThreadBell {
@@ -120,9 +120,9 @@ impl Reactor {
             let fault = Fault::new(Kind::Io, Stage::Handle);
             device.error(fault, Op::Read, 0, 0, "no descriptor is free for an event loop".to_string())
         };
-        let set = WaitSet::new().ok_or_else(failed)?;
+        let set = PollSet::new().map_err(|_| failed())?;
         device.inner.background.opened_bell().ok_or_else(failed)?;
-        let (descriptor, lanes, handles) = (set.owned(), Vec::new(), Vec::new());
+        let (descriptor, lanes, handles) = (Arc::clone(set.epoll()), Vec::new(), Vec::new());
         let state = State { set, lanes, handles, turns: 0 };
         let reactor = Reactor { device: device.clone(), state: Mutex::new(state), descriptor };
         reactor.turn();
@@ -145,7 +145,7 @@ impl Reactor {
                     }
                 }
             }
-            handles.push(bell.raw());
+            handles.push(bell.fd().raw());
         }
         for Driven(lane) in lanes {
             if lane.drive(handles).is_none() && !lane.is_idle() {

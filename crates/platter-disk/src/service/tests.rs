@@ -4,7 +4,7 @@ use super::*;
 use crate::device::Device;
 use crate::disk_backend::DiskSettings;
 use crate::sync::TAKEN;
-use crate::wake::{EventFd, SIGNALS};
+use crate::wake::EventFd;
 use platter_block::disk::FnDisk;
 use platter_block::driver::{Completion, Driver, Geometry, Started};
 use platter_block::limits::Limits;
@@ -148,7 +148,7 @@ fn an_idle_lane_that_wakes_the_thread_for_nothing_is_let_go() {
     let lane = watched_by(&mut watch, &device);
     disk.let_go();
     while lane.watched.load(Ordering::SeqCst) {
-        assert!(watch.lanes[0].in_vain < IN_VAIN);
+        assert!(watch.lanes[0].spurious_wakeups < MOST_SPURIOUS);
         watch.sleep(None);
         watch.run();
     }

@@ -12,8 +12,7 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::drivers::memory::{Memory, MemoryChannel};
 use platter_elevators::by_name;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use std::os::fd::{AsRawFd, OwnedFd};
+use platter_wait::EventFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 pub(crate) const SIZE: u64 = 1 << 20;
@@ -51,7 +50,7 @@ struct State {
 
 struct Channel {
     done: Mutex<Vec<Completion>>,
-    bell: OwnedFd,
+    bell: EventFd,
 }
 
 /// The disk. Its contents are those of a memory disk; a request takes effect when it starts.
@@ -228,7 +227,7 @@ impl State {
 impl Channel {
     fn complete(&self, completion: Completion) {
         self.done.lock().unwrap().push(completion);
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).unwrap();
+        self.bell.signal();
     }
 }
 
@@ -245,7 +244,7 @@ struct FakeChannel {
 
 impl FakeChannel {
     fn new(fake: &Arc<Fake>, options: &Options) -> FakeChannel {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap();
+        let bell = EventFd::new().unwrap();
         FakeChannel {
             fake: Arc::clone(fake),
             memory: fake.memory.channel(1),
@@ -321,7 +320,7 @@ impl Driver for FakeChannel {
     }
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        let _ = rustix::io::read(&self.channel.bell, &mut [0; 8]);
+        self.channel.bell.clear();
         let mut all = self.channel.done.lock().unwrap();
         self.out -= all.len();
         done.append(&mut all);
@@ -332,16 +331,11 @@ impl Driver for FakeChannel {
         if self.out == 0 {
             return;
         }
-        let timeout = timeout.map(|span| Timespec {
-            tv_sec: (span.0 / 1_000_000_000) as i64,
-            tv_nsec: (span.0 % 1_000_000_000) as i64,
-        });
-        let mut fds = [PollFd::new(&self.channel.bell, PollFlags::IN)];
-        let _ = poll(&mut fds, timeout.as_ref());
+        self.channel.bell.wait(timeout);
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        Some(self.channel.bell.as_raw_fd())
+        Some(self.channel.bell.raw())
     }
 }
 

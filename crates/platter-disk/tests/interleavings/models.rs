@@ -7,7 +7,7 @@ use crate::runner::Runner;
 use crate::sync::{AtomicBool, AtomicU32, Mutex, Ordering, lock};
 use crate::tally::Tally;
 use crate::tokens::Tokens;
-use crate::wake::{Armed, EventFd, WakeFd};
+use crate::wake::{Armed, ArmedDoorbell, EventFd};
 use crate::woken::Woken;
 use crate::{ROUNDS, check, never_leaves};
 use loom::cell::UnsafeCell;
@@ -474,7 +474,7 @@ fn what_is_outstanding_is_never_counted_too_low() {
 #[test]
 fn a_descriptor_is_not_left_readable_once_it_has_been_heard() {
     check(|| {
-        let shared = Arc::new((WakeFd::new(), AtomicU32::new(0)));
+        let shared = Arc::new((ArmedDoorbell::new(), AtomicU32::new(0)));
         let ringers = [0, 1].map(|_| {
             let shared = Arc::clone(&shared);
             spawn(move || {

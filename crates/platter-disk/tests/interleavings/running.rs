@@ -2,7 +2,7 @@
 
 use crate::runner::Runner;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
-use crate::wake::WakeFd;
+use crate::wake::ArmedDoorbell;
 use crate::{ROUNDS, check, never_leaves};
 use loom::thread;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn work_that_is_left_is_done_by_the_thread_that_is_called() {
         inbox: Mutex<u32>,
         done: AtomicU32,
         runner: Runner<()>,
-        wake: WakeFd,
+        wake: ArmedDoorbell,
     }
     impl Shared {
         fn work(&self) {
@@ -77,7 +77,7 @@ fn work_that_is_left_is_done_by_the_thread_that_is_called() {
             inbox: Mutex::new(0),
             done: AtomicU32::new(0),
             runner: Runner::new((), 1),
-            wake: WakeFd::new(),
+            wake: ArmedDoorbell::new(),
         });
         let givers = [0, 1].map(|_| {
             let shared = Arc::clone(&shared);

@@ -1,11 +1,19 @@
 //! Replaces the library's `wake`: a descriptor that threads of the model can sleep on.
 
-#[allow(dead_code, reason = "the models never fail to open a descriptor")]
-#[path = "../../src/wake/wake_fd.rs"]
-mod wake_fd;
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "public in the library, and the models never fail to open a descriptor"
+)]
+#[path = "../../../platter-wait/src/doorbell.rs"]
+mod doorbell;
+#[allow(dead_code, unreachable_pub, reason = "as above")]
+#[path = "../../../platter-wait/src/parker.rs"]
+mod parker;
 
+pub(crate) use doorbell::{Armed, ArmedDoorbell};
 pub(crate) use event_fd::EventFd;
-pub(crate) use wake_fd::{Armed, WakeFd};
+pub(crate) use parker::Parker;
 
 mod event_fd {
     use loom::sync::{Condvar, Mutex};

@@ -167,7 +167,7 @@ impl DiskLane {
             return self.sleep_on(now, timeout, &[]);
         }
         self.run(now);
-        if self.away > 0 && !self.shared.is_heard.load(Ordering::Relaxed) {
+        if self.away > 0 && !self.shared.shows_completions.load(Ordering::Relaxed) {
             // A completion that no descriptor shows is there at the next run.
             self.help(now);
         }
@@ -183,7 +183,7 @@ impl DiskLane {
         self.away > 0
             && !self.busy
             && self.queued_behind < most
-            && self.shared.is_heard.load(Ordering::Relaxed)
+            && self.shared.shows_completions.load(Ordering::Relaxed)
             && self.shared.lanes.woken.any()
     }
 

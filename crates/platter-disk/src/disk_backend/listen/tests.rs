@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::disk_backend::{DiskBackend, DiskSettings};
-use crate::wake::{Ended, Sleeper};
+use crate::wake::{Ended, EventFd, Sleeper};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::disk::FnDisk;
@@ -11,8 +11,6 @@ use platter_block::fault::Kind;
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_elevators::by_name;
-use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -27,7 +25,7 @@ const SIZE: u64 = CALLERS * APART;
 struct Disk {
     started: Mutex<Vec<(u64, Completion)>>,
     done: Mutex<Vec<Completion>>,
-    bell: OwnedFd,
+    bell: EventFd,
     /// How often a lane has asked for the descriptor, in order to sleep on it.
     polls: AtomicUsize,
 }
@@ -37,7 +35,7 @@ impl Disk {
         let mut started = self.started.lock().unwrap();
         let at = started.iter().position(|request| request.0 == pos).expect("it has been started");
         self.done.lock().unwrap().push(started.swap_remove(at).1);
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+        self.bell.signal();
     }
 
     fn started(&self) -> usize {
@@ -61,7 +59,7 @@ impl Driver for DiskDriver {
     fn submit(&mut self, _now: Time) {}
 
     fn reap(&mut self, _now: Time, done: &mut Vec<Completion>) {
-        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
+        self.0.bell.clear();
         done.append(&mut self.0.done.lock().unwrap());
     }
 
@@ -71,12 +69,12 @@ impl Driver for DiskDriver {
 
     fn wait_handle(&self) -> Option<i32> {
         self.0.polls.fetch_add(1, SeqCst);
-        Some(self.0.bell.as_raw_fd())
+        Some(self.0.bell.raw())
     }
 }
 
 fn backend(elevator: &str) -> (Arc<Disk>, DiskBackend) {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("a descriptor");
+    let bell = EventFd::new().expect("a descriptor");
     let (started, done, polls) = (Mutex::default(), Mutex::default(), AtomicUsize::new(0));
     let disk = Arc::new(Disk { started, done, bell, polls });
     let driver = Arc::clone(&disk);
@@ -149,7 +147,7 @@ fn what_is_left_to_a_woken_caller_is_handed_over() {
         }
         completed += some.len() as u64;
         disk.done.lock().unwrap().extend(some);
-        rustix::io::write(&disk.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+        disk.bell.signal();
     }
     assert!(callers.into_iter().all(|caller| caller.join().expect("no panic")));
 }
@@ -243,6 +241,6 @@ fn a_listing_of_another_thread_makes_nobody_deaf() {
     lane.take_done(&mut Vec::new());
     // The disk has nothing of this lane any more: I/O of other lanes does not wake its threads.
     assert!(lane.wait_handles(&mut second));
-    rustix::io::write(&disk.bell, &1u64.to_ne_bytes()).expect("room in the counter");
+    disk.bell.signal();
     assert!(!is_readable(&first));
 }

@@ -2,7 +2,7 @@
 
 use crate::drivers::descriptors::{CANCELLED, CallOp, DescriptorCall, Descriptors};
 use crate::drivers::pause::Pause;
-use crate::wake::CallWake;
+use crate::wake::CallDoorbell;
 use crossbeam_queue::ArrayQueue;
 use platter_block::bio::IoPrio;
 use platter_block::driver::Completion;
@@ -21,7 +21,7 @@ struct Shared {
     calls: Box<[Mutex<DescriptorCall>]>,
     /// Completed tags and their results. Has room for all.
     done: ArrayQueue<(u32, i64)>,
-    wake: Arc<CallWake>,
+    wake: Arc<CallDoorbell>,
 }
 
 impl Work for Shared {
@@ -56,7 +56,7 @@ impl DescriptorThreads {
     pub(in crate::drivers) fn new(
         depth: u32,
         workers: Arc<Workers>,
-        wake: Arc<CallWake>,
+        wake: Arc<CallDoorbell>,
     ) -> DescriptorThreads {
         let none =
             DescriptorCall { fd: -1, op: CallOp::Sync, pos: 0, memory: Segment::EMPTY, ioprio: IoPrio::NONE };

@@ -2,7 +2,7 @@
 
 use super::{Driver, Threads};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
-use crate::wake::WakeFd;
+use crate::wake::ArmedDoorbell;
 use platter_block::bio::{Bio, Op};
 use platter_block::lane::Lane;
 use platter_block::time::Span;
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 fn threads(rig: &Rig) -> Bench<Threads> {
     let (target, workers) = (Arc::clone(&rig.target), Arc::clone(&rig.workers));
-    rig.bench(Threads::new(target, 8, workers, Arc::new(WakeFd::opened().unwrap())), 8)
+    rig.bench(Threads::new(target, 8, workers, Arc::new(ArmedDoorbell::opened().unwrap())), 8)
 }
 
 #[test]

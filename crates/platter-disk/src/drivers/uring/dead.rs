@@ -4,7 +4,7 @@
 use super::Uring;
 use super::ring::Ring;
 use crate::drivers::unavailable::errno_of_call;
-use crate::wake::wait_readable;
+use crate::wake::{PollFlags, is_ready, wait_readable};
 use platter_block::driver::Completion;
 use platter_block::time::{Span, Time};
 use std::io;
@@ -90,7 +90,7 @@ impl Uring {
     #[cold]
     pub(super) fn reap_dead(&mut self) {
         let Some(Dead { errno, gone: Some(gone), .. }) = &self.dead else { return };
-        if self.taken > 0 && is_readable(gone) {
+        if self.taken > 0 && is_ready(gone, PollFlags::IN) {
             self.fail_taken(*errno, |_| true);
         }
     }
@@ -105,11 +105,4 @@ impl Uring {
             }
         }
     }
-}
-
-/// Whether a descriptor is readable or hung up.
-fn is_readable(fd: &OwnedFd) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(fd, PollFlags::IN)];
-    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }

@@ -2,7 +2,7 @@
 
 use crate::drivers::descriptors::{CANCELLED, CallOp, DescriptorCall, Descriptors};
 use crate::drivers::pause::Pause;
-use crate::wake::{CallWake, wait_readable};
+use crate::wake::{CallDoorbell, wait_readable};
 use io_uring::opcode;
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, Fixed, FsyncFlags};
@@ -25,7 +25,7 @@ pub(in crate::drivers) struct DescriptorRing {
     /// `None` if it was closed after an error that no ring survives.
     ring: Option<Ring>,
     errno: i32,
-    wake: Arc<CallWake>,
+    wake: Arc<CallDoorbell>,
     /// A poll request for the waker is on the ring.
     listening: bool,
     /// By tag: the ring has the call.
@@ -43,7 +43,7 @@ pub(in crate::drivers) struct DescriptorRing {
 impl DescriptorRing {
     /// # Errors
     /// Those of a ring of the disks.
-    pub(in crate::drivers) fn new(depth: u32, wake: Arc<CallWake>) -> io::Result<DescriptorRing> {
+    pub(in crate::drivers) fn new(depth: u32, wake: Arc<CallDoorbell>) -> io::Result<DescriptorRing> {
         let file = wake.raw().ok_or(io::ErrorKind::NotFound)?;
         let options = UringOptions { exclusive: true, ..UringOptions::default() };
         // Room for the listener; a full ring is submitted and used again.
