@@ -4,22 +4,20 @@
 //! looks into the inbox; a thread that leaves an entry asks after that. So one of the two sees the other:
 //! `tests/interleavings` checks it.
 
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mailbox, Ordering};
 
 /// With this many entries, the thread that leaves one takes the lock itself.
 const MANY: usize = 16;
 
 pub(super) struct Inbox<T> {
-    list: Mutex<Vec<T>>,
-    /// Its length, to be read without the lock.
-    count: AtomicU64,
+    entries: Mailbox<T>,
     /// 1: a task waits for what may be left.
     urgent: AtomicU64,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Inbox<T> {
-        Inbox { list: Mutex::new(Vec::new()), count: AtomicU64::default(), urgent: AtomicU64::default() }
+        Inbox { entries: Mailbox::default(), urgent: AtomicU64::default() }
     }
 }
 
@@ -31,22 +29,12 @@ impl<T> Inbox<T> {
 
     /// Leaves an entry. Returns whether the caller has to take the lock, because a task waits or there are many entries.
     pub(super) fn put(&self, entry: T) -> bool {
-        let count = {
-            let mut list = lock(&self.list);
-            list.push(entry);
-            self.count.store(list.len() as u64, Ordering::SeqCst);
-            list.len()
-        };
-        count >= MANY || self.is_urgent()
+        self.entries.post([entry]) >= MANY || self.is_urgent()
     }
 
     /// Moves all entries to the end of `out`. For the holder of the lock.
     pub(super) fn take(&self, out: &mut Vec<T>) {
-        if self.count.load(Ordering::SeqCst) > 0 {
-            let mut list = lock(&self.list);
-            out.append(&mut list);
-            self.count.store(0, Ordering::SeqCst);
-        }
+        self.entries.take(out);
     }
 
     /// Says whether a task waits, before the lock is released. Returns whether there are entries to take first.
@@ -56,6 +44,6 @@ impl<T> Inbox<T> {
         if self.urgent.load(Ordering::Relaxed) != urgent_now {
             self.urgent.store(urgent_now, Ordering::SeqCst);
         }
-        urgent && self.count.load(Ordering::SeqCst) > 0
+        urgent && !self.entries.is_empty()
     }
 }

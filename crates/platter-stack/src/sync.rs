@@ -1,6 +1,7 @@
 //! Locks and atomics in one place, so that a model checker can replace them.
 
 use platter_block::deferred::Held;
+pub use platter_wait::Mailbox;
 pub use std::sync::Mutex;
 use std::sync::PoisonError;
 pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

@@ -9,6 +9,9 @@ mod disk_writes;
 mod frame;
 #[path = "../../src/inbox.rs"]
 mod inbox;
+#[allow(unreachable_pub, dead_code, reason = "public in the library, and models use a part of it")]
+#[path = "../../../platter-wait/src/mailbox.rs"]
+mod mailbox;
 
 mod flushes;
 mod frames;

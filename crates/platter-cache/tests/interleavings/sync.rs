@@ -2,6 +2,7 @@
 
 use loom::sync::atomic::{self as model, fence};
 
+pub(crate) use crate::mailbox::Mailbox;
 pub(crate) use loom::sync::atomic::AtomicU32;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::Ordering;

@@ -63,7 +63,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("crates/platter-bench/src/io/usage.rs", "getrusage"),
     ("crates/platter-scsi/src/disk/buffer.rs", "memory of bios, copies between it and that of requests"),
     ("crates/platter-scsi/src/disk/channel.rs", "memory of requests in flight"),
-    ("crates/platter-scsi/src/disk/listen.rs", "descriptors that a lane lends"),
     ("crates/platter-crash/src/ptrace.rs", "system calls that trace other processes, without a safe wrapper"),
     ("crates/platter-kit/src/soak/memory.rs", "buffers of its own, to see when they are freed"),
     ("crates/platter-kit/src/soak/real/script.rs", "data of writes that land late"),

@@ -2,8 +2,8 @@
 
 use crate::target::TaskId;
 use platter_block::lane::Bell;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use platter_wait::Mailbox;
+use std::sync::Arc;
 use std::vec::Vec;
 
 /// What a channel is told of a command of a slot.
@@ -19,27 +19,25 @@ pub(super) enum Note {
 
 /// Notes for a channel, from other channels and ports.
 pub(super) struct Inbox {
-    notes: Mutex<Vec<Note>>,
-    has: AtomicBool,
+    notes: Mailbox<Note>,
     /// Wakes the thread that sleeps in the channel.
     bell: Option<Arc<dyn Bell>>,
 }
 
 impl Inbox {
     pub(super) fn new(bell: Option<Arc<dyn Bell>>) -> Inbox {
-        Inbox { notes: Mutex::default(), has: AtomicBool::new(false), bell }
+        Inbox { notes: Mailbox::default(), bell }
     }
 
     pub(super) fn post(&self, note: Note) {
-        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
-        self.has.store(true, Ordering::Release);
+        self.notes.post([note]);
         if let Some(bell) = &self.bell {
             bell.ring();
         }
     }
 
     pub(super) fn has_notes(&self) -> bool {
-        self.has.load(Ordering::Acquire)
+        !self.notes.is_empty()
     }
 
     /// Whether a note ends the sleep of a thread in the channel.
@@ -48,8 +46,6 @@ impl Inbox {
     }
 
     pub(super) fn take(&self, out: &mut Vec<Note>) {
-        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        self.has.store(false, Ordering::Release);
-        out.append(&mut notes);
+        self.notes.take(out);
     }
 }

@@ -421,10 +421,11 @@ impl<M: Map> DistributedLane<M> {
         let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
         // Every member is asked, even after one that has no handle: a member signals only lanes that have
         // asked.
-        let heard = rest.fold(true, |heard, at| self.members[at].lane.wait_handles(&mut handles) & heard);
+        let complete =
+            rest.fold(true, |complete, at| self.members[at].lane.wait_handles(&mut handles) & complete);
         // Without a handle for every member, sleep only if nothing is in flight: the next run finds what was
         // started.
-        if (heard || self.in_flight() == 0)
+        if (complete || self.in_flight() == 0)
             && let Some(first) = self.members.first_mut()
         {
             first.lane.sleep(now, timeout, &handles);
@@ -530,7 +531,7 @@ impl<M: Map> Lane for DistributedLane<M> {
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         // Every member is asked, even after one that has no handle: a member signals only lanes that have
         // asked.
-        self.members.iter().fold(true, |heard, member| member.lane.wait_handles(out) & heard)
+        self.members.iter().fold(true, |complete, member| member.lane.wait_handles(out) & complete)
     }
 
     fn in_flight(&self) -> u32 {

@@ -32,7 +32,7 @@ pub struct Board {
     out: AtomicBool,
     works: AtomicBool,
     /// A sleeping lane listens to the layer's own lanes; otherwise every lane that is run runs the layer too.
-    is_heard: AtomicBool,
+    is_polled: AtomicBool,
     /// Bells to ring when there is work to do. They belong to their owners.
     wakers: Mutex<Vec<Weak<dyn Bell>>>,
     /// The time for which they were last rung, or [`NEVER`].
@@ -50,7 +50,7 @@ impl Default for Board {
             due: AtomicU64::new(NEVER),
             out: AtomicBool::new(false),
             works: AtomicBool::new(false),
-            is_heard: AtomicBool::new(false),
+            is_polled: AtomicBool::new(false),
             wakers: Mutex::default(),
             told: AtomicU64::new(NEVER),
             visit: AtomicU64::new(NEVER),
@@ -63,8 +63,8 @@ impl Board {
     /// Whether a lane that is run should run the layer.
     #[inline]
     pub fn is_due(&self, now: Time) -> bool {
-        let unheard = self.is_out() && !self.is_heard.load(Ordering::SeqCst);
-        unheard || self.due.load(Ordering::SeqCst) <= now.0
+        let unpolled = self.is_out() && !self.is_polled.load(Ordering::SeqCst);
+        unpolled || self.due.load(Ordering::SeqCst) <= now.0
     }
 
     /// When the layer should be run even if nothing completes.
@@ -113,7 +113,7 @@ impl Board {
     pub fn publish<F>(&self, now: Time, lanes: &mut Lanes<F>, outlook: Outlook, simulated: bool) {
         set(&self.out, outlook.is_out);
         set(&self.works, outlook.has_work);
-        set(&self.is_heard, lanes.is_heard());
+        set(&self.is_polled, lanes.is_polled());
         set_time(&self.due, outlook.due.map_or(NEVER, |at| at.0));
         if let Some(at) = outlook.due {
             lanes.hasten(at, outlook.thread.is_some_and(|thread| thread <= at));
@@ -278,7 +278,7 @@ mod tests {
         board.publish(Time(0), &mut lanes, outlook, false);
         assert!(board.is_due(Time(0)) && board.is_out() && board.has_work());
         lanes.sleep(number);
-        lanes.set_hears(true, None);
+        lanes.set_shows_completions(true, None);
         board.publish(Time(0), &mut lanes, outlook, false);
         assert!(!board.is_due(Time(0)) && board.wakeup().is_none());
     }

@@ -180,22 +180,22 @@ pub trait Host: Send + Sync + 'static {
     /// Appends the descriptors of all of the layer's own lanes, as [`Lane::wait_handles`] does. Every one is asked: a lane
     /// signals only lanes that have asked. If another thread uses the lane behind the port, `bell` takes the place of its
     /// descriptors ([`Port::wait_handles`]).
-    fn hear(&self, handles: &mut Vec<i32>, bell: Option<&Arc<dyn Bell>>) -> bool {
+    fn list_handles(&self, handles: &mut Vec<i32>, bell: Option<&Arc<dyn Bell>>) -> bool {
         let Some(port) = self.port() else {
-            let mut heard = true;
+            let mut complete = true;
             return self.engine().is_ok_and(|engine| {
-                engine.each_below(&mut |lane| heard &= lane.wait_handles(handles));
-                heard
+                engine.each_below(&mut |lane| complete &= lane.wait_handles(handles));
+                complete
             });
         };
-        let (heard, wants_turn) = use_port(self, port, |port| port.wait_handles(handles, bell));
+        let (complete, wants_turn) = use_port(self, port, |port| port.wait_handles(handles, bell));
         if wants_turn {
             self.take_in(self.now());
         }
         if port.has_orders() {
             self.deliver(self.now());
         }
-        heard
+        complete
     }
 
     /// Requests of the layer's own lanes with the drivers below.

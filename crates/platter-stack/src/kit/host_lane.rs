@@ -314,13 +314,13 @@ impl<T: LaneTasks> HostLane<T> {
         }
         let mut handles = std::mem::take(&mut self.handles);
         handles.extend_from_slice(others);
-        let (mut listens, mut heard) = (false, false);
+        let (mut listens, mut complete) = (false, false);
         // If the state is broken, the next run fails all bios.
         if let Ok(ready) = self.prepare_sleep(now, &mut timeout, &mut handles) {
-            (listens, heard) = ready;
+            (listens, complete) = ready;
         }
         // Completions that cannot be waited for are found by the next run.
-        if heard && !self.base.entry.kicked.load(Ordering::SeqCst) {
+        if complete && !self.base.entry.kicked.load(Ordering::SeqCst) {
             self.base.own.sleep(now, timeout, &handles);
         }
         handles.clear();
@@ -344,25 +344,25 @@ impl<T: LaneTasks> HostLane<T> {
         let mut engine = host.engine()?;
         self.listed = self.base.sleeps && self.has_bell;
         let listens = !self.listed || engine.lanes_mut().sleep(self.base.number);
-        let mut hears = true;
+        let mut complete = true;
         if listens {
             if self.listed {
                 // Not asleep yet: it looks once more when it has the descriptors.
-                engine.lanes_mut().set_hears(false, Some(Time(0)));
+                engine.lanes_mut().set_shows_completions(false, Some(Time(0)));
             }
             drop(engine);
             // Also if nothing is in flight there: another thread may submit a bio and not wait for it.
-            hears = host.hear(handles, self.base.entry.bell());
+            complete = host.list_handles(handles, self.base.entry.bell());
             engine = host.engine()?;
         }
         // Another thread may have scheduled an earlier wakeup since.
         let due = engine.outlook(now).due;
         *timeout = timeout.iter().copied().chain(due.map(|at| at.since(now))).min();
         if self.listed && listens {
-            engine.lanes_mut().set_hears(hears, timeout.map(|span| now + span));
+            engine.lanes_mut().set_shows_completions(complete, timeout.map(|span| now + span));
         }
         host.publish(now, &mut engine);
-        Ok((listens, hears || !engine.is_out()))
+        Ok((listens, complete || !engine.is_out()))
     }
 
     /// Removes the lane from the engine's list, because it will not sleep again or only in its own lane: others must not
@@ -454,7 +454,7 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
         let own = self.base.own.wait_handles(out);
         self.is_listed_outside.set(true);
-        self.base.host.hear(out, self.base.entry.bell()) && own
+        self.base.host.list_handles(out, self.base.entry.bell()) && own
     }
 
     fn in_flight(&self) -> u32 {

@@ -54,7 +54,7 @@ pub struct Lanes<F> {
     listener: Option<u32>,
     /// The shared lane has a descriptor to listen to. (A memory device has none: its I/O is complete at the
     /// next run.)
-    hears: bool,
+    shows_completions: bool,
     /// Until when the listening lane sleeps.
     until: Option<Time>,
     /// Other lanes that sleep.
@@ -66,7 +66,14 @@ pub struct Lanes<F> {
 impl<F> Default for Lanes<F> {
     fn default() -> Lanes<F> {
         let (listener, rings) = (None, RefCell::default());
-        Lanes { list: Vec::new(), listener, hears: false, until: None, sleepers: Vec::new(), rings }
+        Lanes {
+            list: Vec::new(),
+            listener,
+            shows_completions: false,
+            until: None,
+            sleepers: Vec::new(),
+            rings,
+        }
     }
 }
 
@@ -136,8 +143,8 @@ impl<F> Lanes<F> {
 
     /// Records whether the listening lane has a descriptor to listen to, and that it sleeps until `until` at
     /// most.
-    pub fn set_hears(&mut self, hears: bool, until: Option<Time>) {
-        (self.hears, self.until) = (hears, until);
+    pub fn set_shows_completions(&mut self, shows_completions: bool, until: Option<Time>) {
+        (self.shows_completions, self.until) = (shows_completions, until);
     }
 
     /// The lane is awake: it will check the time before it sleeps.
@@ -181,7 +188,7 @@ impl<F> Lanes<F> {
     pub fn appoint(&mut self) {
         match self.listener {
             // A lane that is awake runs again before it sleeps. (Kicked, it would never return to its caller.)
-            Some(number) if !self.hears && self.until != Some(Time(0)) => self.kick(number),
+            Some(number) if !self.shows_completions && self.until != Some(Time(0)) => self.kick(number),
             Some(_) => {}
             None => self.appoint_sleeper(),
         }
@@ -196,8 +203,8 @@ impl<F> Lanes<F> {
     }
 
     /// Whether a lane listens to the shared lane, so that others need not poll it.
-    pub fn is_heard(&self) -> bool {
-        self.listener.is_some() && self.hears
+    pub fn is_polled(&self) -> bool {
+        self.listener.is_some() && self.shows_completions
     }
 }
 
@@ -340,7 +347,7 @@ mod tests {
     #[test]
     fn one_of_those_that_sleep_listens() {
         let (mut lanes, entries) = lanes(3);
-        lanes.set_hears(true, None);
+        lanes.set_shows_completions(true, None);
         assert!(lanes.sleep(0) && !lanes.sleep(1) && !lanes.sleep(2));
         assert!(lanes.sleep(0), "the lane listens again");
         lanes.appoint();
@@ -353,13 +360,13 @@ mod tests {
         lanes.wake(1);
         lanes.appoint();
         assert_eq!(kicked(&entries), [0]);
-        assert!(lanes.is_heard());
+        assert!(lanes.is_polled());
         // Without a descriptor the lane must poll.
-        lanes.set_hears(false, None);
+        lanes.set_shows_completions(false, None);
         lanes.appoint();
-        assert_eq!((kicked(&entries), lanes.is_heard()), (vec![0], false));
+        assert_eq!((kicked(&entries), lanes.is_polled()), (vec![0], false));
         // If there is work before the lane wakes up, it must set an earlier wakeup.
-        lanes.set_hears(true, Some(Time(5)));
+        lanes.set_shows_completions(true, Some(Time(5)));
         lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), []);
         lanes.hasten(Time(4), false);
@@ -381,7 +388,7 @@ mod tests {
         lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), [1]);
         assert!(lanes.sleep(1) && !lanes.sleep(2), "it listens now");
-        lanes.set_hears(true, Some(Time(5)));
+        lanes.set_shows_completions(true, Some(Time(5)));
         lanes.hasten(Time(5), false);
         assert_eq!(kicked(&entries), []);
         lanes.wake(1);

@@ -9,7 +9,9 @@
 //!
 //! The downside: a thread carries out orders of others for as long as they come while it uses the lane.
 
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, lock_unbroken, try_lock_unbroken};
+use crate::sync::{
+    AtomicU64, Mailbox, Mutex, MutexGuard, Ordering, fence, lock, lock_unbroken, try_lock_unbroken,
+};
 use platter_block::bio::Bio;
 use platter_block::deferred::Depth;
 use platter_block::lane::{Bell, Lane};
@@ -36,28 +38,23 @@ struct Driver {
     wakeup: Option<Time>,
 }
 
-/// What turns and the thread that uses the lane pass to each other.
-struct Exchange {
-    orders: Vec<Order>,
-    came: Vec<Bio>,
-    /// When the lane is to be run even if nothing completes.
-    wakeup: Option<Time>,
+/// When the lane is to be run even if nothing completes.
+struct Wakeup {
+    at: Option<Time>,
     /// What the layer knows of that.
     known: Option<Time>,
-    /// Bells of threads that are to ask for the descriptors again when the lane is free.
-    bells: Vec<Arc<dyn Bell>>,
 }
 
 /// See the module.
 pub struct Port {
     driver: Mutex<Driver>,
-    exchange: Mutex<Exchange>,
-    /// The number of orders, written under the lock of the exchange.
-    ordered: AtomicU64,
-    /// 1: bios have come back. Written under the lock of the exchange.
-    has_come: AtomicU64,
-    /// 1: there are bells. Written under the lock of the exchange.
-    has_bells: AtomicU64,
+    /// What turns leave for the thread that uses the lane.
+    orders: Mailbox<Order>,
+    /// What that thread leaves for the next turn.
+    came: Mailbox<Bio>,
+    wakeup: Mutex<Wakeup>,
+    /// Bells of threads that are to ask for the descriptors again when the lane is free.
+    bells: Mailbox<Arc<dyn Bell>>,
     in_flight: AtomicU64,
     /// 1: the lane has memory of I/Os that have ended, and the layer waits for it.
     owes_memory: AtomicU64,
@@ -71,14 +68,12 @@ impl Port {
     /// A port to a lane, over devices whose time is virtual if `simulated`.
     pub fn new(lane: Box<dyn Lane>, simulated: bool) -> Port {
         let driver = Driver { lane, orders: Vec::new(), came: Vec::new(), wakeup: None };
-        let exchange =
-            Exchange { orders: Vec::new(), came: Vec::new(), wakeup: None, known: None, bells: Vec::new() };
         Port {
             driver: Mutex::new(driver),
-            exchange: Mutex::new(exchange),
-            ordered: AtomicU64::new(0),
-            has_come: AtomicU64::new(0),
-            has_bells: AtomicU64::new(0),
+            orders: Mailbox::default(),
+            came: Mailbox::default(),
+            wakeup: Mutex::new(Wakeup { at: None, known: None }),
+            bells: Mailbox::default(),
             in_flight: AtomicU64::new(0),
             owes_memory: AtomicU64::new(0),
             broken: AtomicU64::new(0),
@@ -89,15 +84,13 @@ impl Port {
     /// Notes what the lane is to do, in order. The caller, or any other thread, then calls [`Port::run`] without the lock of the
     /// layer.
     pub fn order(&self, orders: impl IntoIterator<Item = Order>) {
-        let mut exchange = lock(&self.exchange);
-        exchange.orders.extend(orders);
-        self.ordered.store(exchange.orders.len() as u64, Ordering::Relaxed);
+        self.orders.post(orders);
     }
 
     /// Whether there are orders.
     #[inline]
     pub fn has_orders(&self) -> bool {
-        self.ordered.load(Ordering::Relaxed) != 0
+        !self.orders.is_empty()
     }
 
     /// Carries orders out and runs the lane, unless another thread is using it. Returns whether the layer has to take
@@ -128,13 +121,11 @@ impl Port {
     }
 
     fn drive(&self, driver: &mut Driver, now: Time) -> bool {
-        if self.has_orders() {
-            let mut exchange = lock(&self.exchange);
-            std::mem::swap(&mut driver.orders, &mut exchange.orders);
+        // They count as in flight before they no longer count as orders.
+        self.orders.take_with(&mut driver.orders, |orders| {
             let in_flight = self.in_flight.load(Ordering::Relaxed);
-            self.in_flight.store(in_flight + driver.orders.len() as u64, Ordering::Relaxed);
-            self.ordered.store(0, Ordering::Relaxed);
-        }
+            self.in_flight.store(in_flight + orders as u64, Ordering::Relaxed);
+        });
         let lane = driver.lane.as_mut();
         for order in driver.orders.drain(..) {
             match order {
@@ -155,35 +146,31 @@ impl Port {
     /// Keeps what has come back, and the next wakeup, for the next turn. Returns whether there is a reason for one.
     fn keep(&self, driver: &mut Driver) -> bool {
         let wakeup = driver.lane.next_wakeup();
-        if driver.came.is_empty() && wakeup == driver.wakeup && !self.simulated {
-            return false;
+        let mut is_early = false;
+        if wakeup != driver.wakeup || self.simulated {
+            driver.wakeup = wakeup;
+            let mut shared = lock(&self.wakeup);
+            shared.at = wakeup;
+            is_early = wakeup.is_some_and(|at| shared.known.is_none_or(|known| at < known));
         }
-        driver.wakeup = wakeup;
-        let mut exchange = lock(&self.exchange);
-        exchange.wakeup = wakeup;
-        exchange.came.append(&mut driver.came);
-        let has_come = !exchange.came.is_empty();
-        if has_come {
-            self.has_come.store(1, Ordering::Relaxed);
+        if !driver.came.is_empty() {
+            self.came.post(driver.came.drain(..));
+            return true;
         }
-        has_come || wakeup.is_some_and(|at| exchange.known.is_none_or(|known| at < known))
+        is_early
     }
 
     /// Moves the bios that have come back to the end of `out`.
     pub fn take_done(&self, out: &mut Vec<Bio>) {
-        if self.has_come.load(Ordering::Relaxed) != 0 {
-            let mut exchange = lock(&self.exchange);
-            out.append(&mut exchange.came);
-            self.has_come.store(0, Ordering::Relaxed);
-        }
+        self.came.take(out);
     }
 
     /// When the lane is to be run even if nothing completes, for a layer that publishes it before its lock is released.
     pub fn next_wakeup(&self) -> Option<Time> {
         let driver = if self.simulated { lock_unbroken(&self.driver) } else { None };
-        let mut exchange = lock(&self.exchange);
-        exchange.known = driver.map_or(exchange.wakeup, |driver| driver.lane.next_wakeup());
-        exchange.known
+        let mut wakeup = lock(&self.wakeup);
+        wakeup.known = driver.map_or(wakeup.at, |driver| driver.lane.next_wakeup());
+        wakeup.known
     }
 
     /// Appends the descriptors of the lane, as [`Lane::wait_handles`] does. Returns what that method does, and whether the layer has
@@ -202,7 +189,7 @@ impl Port {
                 // As for orders: this thread finds the lane free, or the one that has it finds the bell after it has released it.
                 fence(Ordering::SeqCst);
                 let driver = self.try_driver()?;
-                lock(&self.exchange).bells.retain(|other| !Arc::ptr_eq(other, bell));
+                self.bells.with(|bells| bells.retain(|other| !Arc::ptr_eq(other, bell)));
                 Some(driver)
             }),
             None => lock_unbroken(&self.driver),
@@ -213,44 +200,43 @@ impl Port {
         // After a panic that is not known yet the lane of the layer that the bell belongs to is woken, too.
         let Some(mut driver) = driver else { return (bell.is_some(), false) };
         // A lane tells of what changes its next wakeup from here on.
-        let heard = driver.lane.wait_handles(out);
+        let complete = driver.lane.wait_handles(out);
         let wants_turn = self.keep(&mut driver);
         drop(driver);
         fence(Ordering::SeqCst);
         self.ring();
-        (heard, wants_turn)
+        (complete, wants_turn)
     }
 
     /// Leaves a bell to the thread that uses the lane.
     #[cold]
     fn leave(&self, bell: &Arc<dyn Bell>) {
-        let mut exchange = lock(&self.exchange);
-        if !exchange.bells.iter().any(|other| Arc::ptr_eq(other, bell)) {
-            exchange.bells.push(Arc::clone(bell));
-        }
-        self.has_bells.store(1, Ordering::Relaxed);
+        self.bells.with(|bells| {
+            if !bells.iter().any(|other| Arc::ptr_eq(other, bell)) {
+                bells.push(Arc::clone(bell));
+            }
+        });
     }
 
     /// Rings the bells that were left, by a thread that has released the lane, passed the fence and does not use it again.
     #[inline]
     fn ring(&self) {
-        if self.has_bells.load(Ordering::Relaxed) != 0 {
+        if !self.bells.is_empty() {
             self.ring_all();
         }
     }
 
     #[cold]
     fn ring_all(&self) {
-        let mut exchange = lock(&self.exchange);
-        let mut bells = std::mem::take(&mut exchange.bells);
-        self.has_bells.store(0, Ordering::Relaxed);
-        drop(exchange);
+        let mut bells = Vec::new();
+        self.bells.take(&mut bells);
         bells.drain(..).for_each(|bell| bell.ring());
-        let mut exchange = lock(&self.exchange);
-        if exchange.bells.is_empty() {
-            // To reuse its memory.
-            exchange.bells = bells;
-        }
+        self.bells.with(|list| {
+            if list.is_empty() {
+                // To reuse its memory.
+                *list = bells;
+            }
+        });
     }
 
     /// Requests with the drivers below as of the last run, and orders that were not carried out yet; or a few more. None after a
@@ -259,7 +245,7 @@ impl Port {
         if self.is_broken() {
             return 0;
         }
-        let count = self.ordered.load(Ordering::Relaxed) + self.in_flight.load(Ordering::Relaxed);
+        let count = self.orders.len() as u64 + self.in_flight.load(Ordering::Relaxed);
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 

@@ -3,6 +3,10 @@
 
 mod sync;
 
+#[allow(unreachable_pub, dead_code, reason = "public in the library, and models use a part of it")]
+#[path = "../../../platter-wait/src/mailbox.rs"]
+mod mailbox;
+
 #[allow(unreachable_pub, reason = "public in the library")]
 #[path = "../../src/barrier_gate.rs"]
 mod barrier_gate;

@@ -2,6 +2,7 @@
 
 use loom::sync::atomic as model;
 
+pub(crate) use crate::mailbox::Mailbox;
 pub(crate) use loom::sync::atomic::fence;
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 pub(crate) use std::sync::atomic::Ordering;
