@@ -8,7 +8,6 @@
 
 #[cfg(feature = "control")]
 pub mod control;
-mod ears;
 pub mod iscsi;
 pub mod nbd;
 #[cfg(feature = "nvme")]
@@ -16,5 +15,6 @@ pub mod nvme;
 #[cfg(feature = "sg")]
 pub mod sg;
 mod unflushed;
+mod waiter;
 #[cfg(any(feature = "sg", feature = "nvme-disk"))]
 mod workers;

@@ -1,6 +1,6 @@
 //! Threads that make calls which block.
 
-use crate::ears::Ears;
+use crate::waiter::Waiter;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -21,7 +21,7 @@ struct Queue<C> {
 struct Inner<C> {
     queue: Mutex<Queue<C>>,
     work: Condvar,
-    ears: Arc<Ears>,
+    waiter: Arc<Waiter>,
 }
 
 impl<C> Inner<C> {
@@ -38,10 +38,10 @@ pub(crate) struct Workers<C: Call> {
 }
 
 impl<C: Call> Workers<C> {
-    /// `ears` are rung when a call has ended and none that ended before waits to be collected.
-    pub(crate) fn new(most: usize, ears: Arc<Ears>) -> Workers<C> {
+    /// The bell of `waiter` is rung when a call has ended and none that ended before waits to be collected.
+    pub(crate) fn new(most: usize, waiter: Arc<Waiter>) -> Workers<C> {
         let queue = Queue { waiting: VecDeque::new(), done: Vec::new(), idle: 0, is_closed: false };
-        let inner = Inner { queue: Mutex::new(queue), work: Condvar::new(), ears };
+        let inner = Inner { queue: Mutex::new(queue), work: Condvar::new(), waiter };
         Workers { inner: Arc::new(inner), threads: Vec::new(), most }
     }
 
@@ -72,7 +72,7 @@ impl<C: Call> Workers<C> {
         let mut queue = self.inner.lock();
         if !queue.done.is_empty() {
             // With the lock: the next call that ends rings again.
-            self.inner.ears.silence();
+            self.inner.waiter.bell.clear();
             done.append(&mut queue.done);
         }
     }
@@ -94,7 +94,7 @@ fn serve<C: Call>(inner: &Inner<C>) {
         call.run();
         queue = inner.lock();
         if queue.done.is_empty() {
-            inner.ears.ring();
+            inner.waiter.bell.ring();
         }
         queue.done.push(call);
     }
@@ -114,7 +114,6 @@ impl<C: Call> Drop for Workers<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{PollFd, PollFlags, poll};
 
     struct Square(u64);
 
@@ -126,14 +125,13 @@ mod tests {
 
     #[test]
     fn every_call_is_made_once_and_comes_back() {
-        let ears = Arc::new(Ears::new().unwrap());
-        let mut workers = Workers::new(3, Arc::clone(&ears));
+        let waiter = Arc::new(Waiter::new().unwrap());
+        let mut workers = Workers::new(3, Arc::clone(&waiter));
         let mut done = Vec::new();
         for round in 0..50 {
             (0..20).for_each(|n| assert!(workers.start(Square(n + round)).is_ok()));
             while done.len() < 20 {
-                let descriptor = ears.descriptor();
-                poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], None).unwrap();
+                platter_wait::wait_readable(waiter.descriptor(), None);
                 workers.collect(&mut done);
             }
             let mut found: Vec<_> = done.drain(..).map(|square| square.0).collect();

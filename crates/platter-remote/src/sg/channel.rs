@@ -6,8 +6,8 @@ use super::node::Interface;
 use super::shared::Shared;
 use super::verdict::judge;
 use super::work::{Asynchronous, Collected, MAX_SENT, NAP, Synchronous, Terms, Work, nap};
-use crate::ears::{Ears, timespec};
 use crate::unflushed::Change;
+use crate::waiter::Waiter;
 use crate::workers::Workers;
 use platter_block::bio::Op;
 use platter_block::command::{Command, CommandSet, Outcome, Sense, Transfer};
@@ -15,7 +15,7 @@ use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
 use platter_scsi::host::encode;
 use platter_scsi::host::verdict::{Judged, Verdict};
-use rustix::event::{PollFd, PollFlags, poll};
+use platter_wait::wait_readable;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
@@ -60,15 +60,14 @@ impl Slot {
 pub(super) struct Channel {
     shared: Arc<Shared>,
     carrier: Carrier,
-    ears: Arc<Ears>,
+    waiter: Arc<Waiter>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     outbox: VecDeque<u32>,
     ready: Vec<Completion>,
     answered: Vec<Synchronous>,
-    /// Another thread polls the ears.
+    /// Another thread polls the descriptor.
     is_watched: AtomicBool,
-    has_rung: bool,
     /// Nothing more is sent.
     is_dead: AtomicBool,
     /// The descriptor does not tell when commands end, so that threads look from time to time.
@@ -79,30 +78,29 @@ pub(super) struct Channel {
 
 impl Channel {
     pub(super) fn new(shared: Arc<Shared>, file: File) -> io::Result<Channel> {
-        let ears = Arc::new(Ears::new()?);
+        let waiter = Arc::new(Waiter::new()?);
         let interface = shared.node.interface;
         let carrier = match interface == Interface::Generic && shared.options.write {
             true => Carrier::Asynchronous(Asynchronous::new(Box::new(file))),
             false => {
-                let workers = Workers::new(shared.options.threads.max(1) as usize, Arc::clone(&ears));
+                let workers = Workers::new(shared.options.threads.max(1) as usize, Arc::clone(&waiter));
                 Carrier::Threads { workers, file: Arc::new(file), interface, running: 0 }
             }
         };
-        Ok(Channel::over(shared, carrier, ears))
+        Ok(Channel::over(shared, carrier, waiter))
     }
 
-    fn over(shared: Arc<Shared>, carrier: Carrier, ears: Arc<Ears>) -> Channel {
+    fn over(shared: Arc<Shared>, carrier: Carrier, waiter: Arc<Waiter>) -> Channel {
         Channel {
             shared,
             carrier,
-            ears,
+            waiter,
             slots: Vec::new(),
             free: Vec::new(),
             outbox: VecDeque::new(),
             ready: Vec::new(),
             answered: Vec::new(),
             is_watched: AtomicBool::new(false),
-            has_rung: false,
             is_dead: AtomicBool::new(false),
             naps: false,
             look_at: None,
@@ -244,8 +242,8 @@ impl Channel {
                 }
                 Collected::Nothing => {
                     // Otherwise a descriptor that has hung up ends each sleep of a thread that polls it.
-                    let is_in_vain = !has_any && !self.naps && self.is_watched.load(Ordering::Relaxed);
-                    if is_in_vain && carrier.has_hung_up() {
+                    let is_spurious = !has_any && !self.naps && self.is_watched.load(Ordering::Relaxed);
+                    if is_spurious && carrier.has_hung_up() {
                         self.hang_up();
                     }
                     return;
@@ -293,7 +291,7 @@ impl Channel {
     fn stop_listening(&mut self) {
         self.naps = true;
         if let Carrier::Asynchronous(carrier) = &self.carrier {
-            self.ears.forget(carrier.descriptor());
+            self.waiter.forget(carrier.descriptor());
         }
     }
 
@@ -306,7 +304,7 @@ impl Channel {
         if let Carrier::Asynchronous(carrier) = &self.carrier
             && self.is_watched.load(Ordering::Relaxed)
         {
-            self.ears.listen(carrier.descriptor(), false);
+            self.waiter.listen(carrier.descriptor(), false);
         }
     }
 
@@ -408,9 +406,8 @@ impl Channel {
 
     /// Lets a thread that polls learn of completions that are not the kernel's.
     fn announce(&mut self) {
-        if !self.ready.is_empty() && self.is_watched.load(Ordering::Relaxed) && !self.has_rung {
-            self.has_rung = true;
-            self.ears.ring();
+        if !self.ready.is_empty() && self.is_watched.load(Ordering::Relaxed) {
+            self.waiter.bell.ring_once();
         }
     }
 }
@@ -438,9 +435,7 @@ impl Driver for Channel {
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if std::mem::take(&mut self.has_rung) {
-            self.ears.silence();
-        }
+        self.waiter.bell.clear();
         if self.sent() > 0 {
             self.receive();
         }
@@ -462,10 +457,7 @@ impl Driver for Channel {
             _ if self.naps => return nap(timeout),
             Carrier::Asynchronous(carrier) => carrier.wait(timeout),
             Carrier::Threads { .. } => {
-                let limit = timeout.map(timespec);
-                let descriptor = self.ears.descriptor();
-                // A signal ends the wait early, as it may.
-                let _ = poll(&mut [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)], limit.as_ref());
+                wait_readable(self.waiter.descriptor(), timeout);
                 false
             }
         };
@@ -483,12 +475,12 @@ impl Driver for Channel {
             // Without commands nothing is received, so that a device which is gone is noticed here.
             if self.sent() == 0 && carrier.has_hung_up() {
                 self.is_dead.store(true, Ordering::Relaxed);
-                self.ears.forget(carrier.descriptor());
+                self.waiter.forget(carrier.descriptor());
             } else if !is_known {
-                self.ears.listen(carrier.descriptor(), false);
+                self.waiter.listen(carrier.descriptor(), false);
             }
         }
-        Some(self.ears.descriptor().as_raw_fd())
+        Some(self.waiter.descriptor().as_raw_fd())
     }
 
     fn is_dead(&self) -> bool {

@@ -4,7 +4,6 @@
 
 use super::header::{Places, Returned, SENSE_ROOM, V3, V4};
 use super::node::Interface;
-use crate::ears::timespec;
 use crate::workers::Call;
 use platter_block::command::Transfer;
 use platter_block::driver::Started;
@@ -212,7 +211,7 @@ impl Exchange for File {
     }
 
     fn wait(&self, timeout: Option<Span>) -> bool {
-        let limit = timeout.map(timespec);
+        let limit = timeout.map(platter_wait::timespec);
         let mut fds = [PollFd::new(self, PollFlags::IN)];
         // A signal ends the wait early, as it may.
         let _ = poll(&mut fds, limit.as_ref());
@@ -227,8 +226,7 @@ impl Exchange for File {
 
 /// Waits for at most this time, and not longer than [`NAP`].
 pub(super) fn nap(timeout: Option<Span>) {
-    let limit = timespec(timeout.unwrap_or(NAP).min(NAP));
-    let _ = poll(&mut [], Some(&limit));
+    platter_wait::nap(timeout.unwrap_or(NAP).min(NAP));
 }
 
 /// A command for a thread.
@@ -354,9 +352,8 @@ impl Drop for Asynchronous {
 #[cfg(test)]
 pub(super) mod scripted {
     use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
+    use platter_wait::EventFd;
     use std::collections::VecDeque;
-    use std::os::fd::OwnedFd;
     use std::sync::Mutex;
 
     #[derive(Default)]
@@ -372,12 +369,14 @@ pub(super) mod scripted {
     /// Its descriptor is always readable, as one that has hung up.
     pub(in crate::sg) struct Scripted {
         script: Arc<Mutex<Script>>,
-        readable: OwnedFd,
+        readable: EventFd,
     }
 
     impl Scripted {
         pub(in crate::sg) fn new(script: Arc<Mutex<Script>>) -> Scripted {
-            Scripted { script, readable: eventfd(1, EventfdFlags::CLOEXEC).unwrap() }
+            let readable = EventFd::new().unwrap();
+            readable.signal();
+            Scripted { script, readable }
         }
     }
 

@@ -6,8 +6,8 @@ use super::session::{Answer, Session};
 use super::shared::Shared;
 use super::slots::{Slots, State};
 use super::verdict::{Judged, Verdict, judge};
-use crate::ears::Ears;
 use crate::unflushed::Change;
+use crate::waiter::Waiter;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
@@ -72,10 +72,9 @@ pub(super) struct Channel {
     pause: Span,
     /// The address that is tried next.
     place: usize,
-    ears: OnceLock<Ears>,
-    /// Whether the ears listen for room to send.
-    hears_output: AtomicBool,
-    rung: AtomicBool,
+    waiter: OnceLock<Waiter>,
+    /// Whether the waiter listen for room to send.
+    awaits_output: AtomicBool,
 }
 
 impl Channel {
@@ -99,9 +98,8 @@ impl Channel {
             outage: None,
             pause: PAUSES.0,
             place: 0,
-            ears: OnceLock::new(),
-            hears_output: AtomicBool::new(false),
-            rung: AtomicBool::new(false),
+            waiter: OnceLock::new(),
+            awaits_output: AtomicBool::new(false),
         }
     }
 
@@ -240,20 +238,18 @@ impl Channel {
 
     /// Makes the wait handle readable: there is something to report.
     fn announce(&self) {
-        if let Some(ears) = self.ears.get()
-            && !self.rung.swap(true, Ordering::Relaxed)
-        {
-            ears.ring();
+        if let Some(waiter) = self.waiter.get() {
+            waiter.bell.ring_once();
         }
     }
 
     /// Keeps the wait handle up to date. `anew`: there is another connection.
     fn listen(&mut self, anew: bool) {
-        let Some(ears) = self.ears.get() else { return };
+        let Some(waiter) = self.waiter.get() else { return };
         let Some(session) = self.session() else { return };
         let output = session.wants_output();
-        if self.hears_output.swap(output, Ordering::Relaxed) != output || anew {
-            session.with_descriptor(|descriptor| ears.listen(descriptor, output));
+        if self.awaits_output.swap(output, Ordering::Relaxed) != output || anew {
+            session.with_descriptor(|descriptor| waiter.listen(descriptor, output));
         }
     }
 }
@@ -283,13 +279,11 @@ impl Driver for Channel {
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if self.rung.swap(false, Ordering::Relaxed)
-            && let Some(ears) = self.ears.get()
-        {
-            ears.silence();
+        if let Some(waiter) = self.waiter.get() {
+            waiter.bell.clear();
         }
         // An idle session is looked at only for threads that would otherwise see it readable forever.
-        if self.sent > 0 || self.ears.get().is_some() {
+        if self.sent > 0 || self.waiter.get().is_some() {
             self.receive(now);
         }
         self.advance(now);
@@ -325,17 +319,17 @@ impl Driver for Channel {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        if self.ears.get().is_none() {
-            let ears = Ears::new().ok()?;
+        if self.waiter.get().is_none() {
+            let waiter = Waiter::new().ok()?;
             // Listens for room to send too, until the channel is run next.
-            self.hears_output.store(true, Ordering::Relaxed);
+            self.awaits_output.store(true, Ordering::Relaxed);
             if let Some(session) = self.session() {
-                session.with_descriptor(|descriptor| ears.listen(descriptor, true));
+                session.with_descriptor(|descriptor| waiter.listen(descriptor, true));
             }
-            let _ = self.ears.set(ears);
+            let _ = self.waiter.set(waiter);
             self.announce();
         }
-        self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
+        self.waiter.get().map(|waiter| waiter.descriptor().as_raw_fd())
     }
 
     /// Asks the target to abort a command that the session has, once it is sent. The target answers the abort within

@@ -6,7 +6,7 @@
 //! and again only for an answer that is read after that. As long as one session goes on, the target is the same process.
 
 use crate::unflushed::{Change, Unflushed};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use platter_wait::{PollFlags, is_ready};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +21,7 @@ struct Watch {
 impl Watch {
     fn has_ended(&self) -> bool {
         let Some(connection) = &self.connection else { return true };
-        let mut entries = [PollFd::new(connection, PollFlags::RDHUP)];
-        poll(&mut entries, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        is_ready(connection, PollFlags::RDHUP)
     }
 
     /// Charges the loss of the session, if it has ended and that was not done.

@@ -5,10 +5,10 @@ use super::memory::Batch;
 use super::shared::Shared;
 use super::slots::{Slots, State};
 use super::socket::Socket;
-use crate::ears::{Ears, timespec};
 use crate::nbd::reply::MAX_PARSED;
 use crate::nbd::wire::{Request, command};
 use crate::unflushed::{Change, Kept};
+use crate::waiter::Waiter;
 use platter_block::bio::Op;
 use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
@@ -99,10 +99,9 @@ pub(super) struct Channel {
     pause: Span,
     /// The address that is tried next.
     place: usize,
-    ears: OnceLock<Ears>,
-    /// Whether the ears listen for room to send.
-    hears_output: AtomicBool,
-    rung: AtomicBool,
+    waiter: OnceLock<Waiter>,
+    /// Whether the waiter listen for room to send.
+    awaits_output: AtomicBool,
 }
 
 impl Channel {
@@ -140,9 +139,8 @@ impl Channel {
             outage: None,
             pause: PAUSES.0,
             place: 0,
-            ears: OnceLock::new(),
-            hears_output: AtomicBool::new(false),
-            rung: AtomicBool::new(false),
+            waiter: OnceLock::new(),
+            awaits_output: AtomicBool::new(false),
         }
     }
 
@@ -211,32 +209,30 @@ impl Channel {
 
     /// Makes the wait handle readable: there is something to report.
     fn announce(&self) {
-        if let Some(ears) = self.ears.get()
-            && !self.rung.swap(true, Ordering::Relaxed)
-        {
-            ears.ring();
+        if let Some(waiter) = self.waiter.get() {
+            waiter.bell.ring_once();
         }
     }
 
     /// Keeps the wait handle up to date.
     fn listen(&mut self) {
-        if self.ears.get().is_none() {
+        if self.waiter.get().is_none() {
             return;
         }
         let output = self.wants_output();
-        if self.hears_output.swap(output, Ordering::Relaxed) != output
-            && let (Some(ears), Some(socket)) = (self.ears.get(), self.socket())
+        if self.awaits_output.swap(output, Ordering::Relaxed) != output
+            && let (Some(waiter), Some(socket)) = (self.waiter.get(), self.socket())
         {
-            ears.listen(socket, output);
+            waiter.listen(socket, output);
         }
     }
 
     /// There is another socket.
     fn listen_anew(&mut self) {
         let output = self.wants_output();
-        self.hears_output.store(output, Ordering::Relaxed);
-        if let (Some(ears), Some(socket)) = (self.ears.get(), self.socket()) {
-            ears.listen(socket, output);
+        self.awaits_output.store(output, Ordering::Relaxed);
+        if let (Some(waiter), Some(socket)) = (self.waiter.get(), self.socket()) {
+            waiter.listen(socket, output);
         }
     }
 }
@@ -266,14 +262,12 @@ impl Driver for Channel {
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if self.rung.swap(false, Ordering::Relaxed)
-            && let Some(ears) = self.ears.get()
-        {
-            ears.silence();
+        if let Some(waiter) = self.waiter.get() {
+            waiter.bell.clear();
         }
         // An idle connection is looked at only for threads that would otherwise see it readable forever.
         let leaving = matches!(self.link, Link::Up { leaving: Some(_), .. });
-        if self.sent > 0 || leaving || self.again.is_some() || self.ears.get().is_some() {
+        if self.sent > 0 || leaving || self.again.is_some() || self.waiter.get().is_some() {
             self.receive(now);
         }
         self.advance(now);
@@ -301,23 +295,22 @@ impl Driver for Channel {
         match self.socket() {
             Some(socket) => socket.wait(output, limit),
             None => {
-                let limit = timespec(limit.unwrap_or(PAUSES.1));
                 // An interrupted sleep ends early, as the caller expects.
-                let _ = rustix::event::poll(&mut [], Some(&limit));
+                platter_wait::nap(limit.unwrap_or(PAUSES.1));
             }
         }
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        if self.ears.get().is_none() {
-            let ears = Ears::new().ok()?;
+        if self.waiter.get().is_none() {
+            let waiter = Waiter::new().ok()?;
             // Listens for room to send too, until the channel is run next.
-            self.hears_output.store(true, Ordering::Relaxed);
-            self.socket().into_iter().for_each(|socket| ears.listen(socket, true));
-            let _ = self.ears.set(ears);
+            self.awaits_output.store(true, Ordering::Relaxed);
+            self.socket().into_iter().for_each(|socket| waiter.listen(socket, true));
+            let _ = self.waiter.set(waiter);
             self.announce();
         }
-        self.ears.get().map(|ears| ears.descriptor().as_raw_fd())
+        self.waiter.get().map(|waiter| waiter.descriptor().as_raw_fd())
     }
 
     /// A request that was sent cannot be recalled.

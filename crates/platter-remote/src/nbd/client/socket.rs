@@ -4,10 +4,9 @@ use super::error::NbdError;
 use super::memory::Batch;
 #[cfg(feature = "tls")]
 use super::secure::{ClientTls, Encrypted};
-use crate::ears::timespec;
 use crate::nbd::uri::{Address, Uri};
 use platter_block::time::Span;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use platter_wait::{PollFlags, is_ready, wait_ready};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
@@ -215,8 +214,7 @@ impl Socket {
 
     /// Whether the server has closed its side, or the connection is broken, as far as it is known now.
     pub(super) fn is_hung_up(&self) -> bool {
-        let mut fds = [PollFd::new(&self.fd, PollFlags::RDHUP)];
-        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+        is_ready(&self.fd, PollFlags::RDHUP)
     }
 
     /// What was lost with the connection is known from now on. Returns whether that is new.
@@ -251,8 +249,7 @@ impl Socket {
     /// Blocks until the socket is readable, or writable if `output` is set, or the time has passed.
     pub(super) fn wait(&self, output: bool, timeout: Option<Span>) {
         let flags = if output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        // An interrupted call ends early, as the caller expects.
-        let _ = poll(&mut [PollFd::new(&self.fd, flags)], timeout.map(timespec).as_ref());
+        wait_ready(&self.fd, flags, timeout);
     }
 }
 

@@ -4,12 +4,12 @@
 #![allow(unsafe_code)]
 
 use super::carrier::{Answer, Carrier, Message};
-use crate::ears::{Ears, timespec};
 use crate::nvme::ioctl;
+use crate::waiter::Waiter;
 use crate::workers::{Call, Workers};
 use platter_block::command::MAX_BYTES;
 use platter_block::time::Span;
-use rustix::event::{PollFd, PollFlags, poll};
+use platter_wait::wait_readable;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -48,10 +48,10 @@ impl Call for Passed {
 
 /// Threads that call.
 pub(super) struct Calls {
-    // Before the ears, which they ring.
+    // Before the waiter, whose bell they ring.
     workers: Workers<Passed>,
     file: Arc<File>,
-    ears: Arc<Ears>,
+    waiter: Arc<Waiter>,
     done: Vec<Passed>,
     /// Answers of calls that no thread could be started for.
     refused: Vec<Answer>,
@@ -59,9 +59,9 @@ pub(super) struct Calls {
 
 impl Calls {
     pub(super) fn new(file: File, threads: u32) -> io::Result<Calls> {
-        let ears = Arc::new(Ears::new()?);
-        let workers = Workers::new(threads.max(1) as usize, Arc::clone(&ears));
-        Ok(Calls { workers, file: Arc::new(file), ears, done: Vec::new(), refused: Vec::new() })
+        let waiter = Arc::new(Waiter::new()?);
+        let workers = Workers::new(threads.max(1) as usize, Arc::clone(&waiter));
+        Ok(Calls { workers, file: Arc::new(file), waiter, done: Vec::new(), refused: Vec::new() })
     }
 }
 
@@ -90,7 +90,7 @@ impl Carrier for Calls {
         };
         if let Err(call) = self.workers.start(call) {
             self.refused.push(Answer { index: call.index, result: -libc::EAGAIN, value: 0 });
-            self.ears.ring();
+            self.waiter.bell.ring();
         }
         true
     }
@@ -105,15 +105,14 @@ impl Carrier for Calls {
     }
 
     fn wait(&mut self, timeout: Option<Span>) {
-        let limit = timeout.map(timespec);
-        let _ = poll(&mut [PollFd::from_borrowed_fd(self.ears.descriptor(), PollFlags::IN)], limit.as_ref());
+        wait_readable(self.waiter.descriptor(), timeout);
     }
 
     fn descriptor(&self) -> i32 {
-        self.ears.descriptor().as_raw_fd()
+        self.waiter.descriptor().as_raw_fd()
     }
 
     fn ring(&mut self) {
-        self.ears.ring();
+        self.waiter.bell.ring();
     }
 }

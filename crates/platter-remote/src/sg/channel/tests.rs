@@ -13,6 +13,7 @@ use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::queue::{DirectLane, DirectQueue, Settings};
 use platter_scsi::host::found::Found;
+use platter_wait::{PollFlags, is_ready};
 use std::sync::{Mutex, MutexGuard};
 
 struct Rig {
@@ -37,7 +38,7 @@ impl Rig {
             trouble: Mutex::default(),
         };
         let carrier = Carrier::Asynchronous(Asynchronous::new(Box::new(exchange)));
-        let channel = Channel::over(Arc::new(shared), carrier, Arc::new(Ears::new().unwrap()));
+        let channel = Channel::over(Arc::new(shared), carrier, Arc::new(Waiter::new().unwrap()));
         let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
         let queue = DirectQueue::new(geometry, Settings::default(), Arc::new(Counters::default()));
         Rig { script, lane: DirectLane::new(queue, channel), now: Time(0), ended: Vec::new() }
@@ -84,8 +85,7 @@ impl Rig {
 
     /// Whether a thread that polls the channel would be woken.
     fn is_readable(&self) -> bool {
-        let mut fds = [PollFd::from_borrowed_fd(self.lane.driver().ears.descriptor(), PollFlags::IN)];
-        poll(&mut fds, Some(&timespec(Span::default()))).unwrap() == 1
+        is_ready(self.lane.driver().waiter.descriptor(), PollFlags::IN)
     }
 }
 
