@@ -11,14 +11,14 @@
 //! - A **`Request`** is what the driver sees: one range of the device, made of one bio or of several merged ones.
 //!   Requests live in a `Table` and are referred to by index; elevators hold a `RequestId`, which is index and
 //!   generation.
-//! - A **queue** takes bios and gives requests. It is a state machine that does no I/O. There are two: `DirectQueue`
-//!   belongs to one lane of a device without an elevator; `SchedQueue` is shared by the lanes of a device and has the
-//!   elevator, flushes and barriers.
+//! - A **queue** takes bios and gives requests. It is a state machine that does no I/O: a body, `Queue`, over a `Store`
+//!   of requests. `DirectQueue` belongs to one lane of a device without an elevator; `SchedQueue` is shared by the lanes
+//!   of a device and has the elevator, flushes and barriers.
 //! - A **`Disk`** says what it is (name, geometry, facts, clock, identity, present size) and opens channels. `FileDisk`
 //!   is a file or block device, `Attached` a simulated disk, `FnDisk` one that a function drives.
 //! - A **`Driver`** is one channel to one disk: `Driver::queue`, `Driver::submit`, `Driver::reap`, `Driver::wait`.
-//! - A **`Lane`** is one submitter's way to a device. `DirectLane` and `QueueLane` are a queue with its driver; a
-//!   layer's lane uses lanes of the devices below; `DiskLane` is a lane of a disk.
+//! - A **`Lane`** is one submitter's way to a device. `QueueLane` is a queue with its driver; a layer's lane uses lanes
+//!   of the devices below; `DiskLane` is a lane of a disk.
 //! - A **`Backend`** is what can be opened: it has a geometry and hands out lanes. `DiskBackend` is a disk with queues,
 //!   `Filtered` a layer over one device.
 //! - What only some backends have is a trait of its own (`capability.rs`): an elevator (`Tunable`), trace events

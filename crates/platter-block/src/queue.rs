@@ -1,12 +1,32 @@
 //! The request queues: from bios to requests for the driver and back.
 //!
 //! A [`DirectQueue`] belongs to one lane of a device without an elevator. A [`SchedQueue`] is shared by all lanes of a
-//! device: it has the elevator, and it carries out flushes and barriers.
+//! device: it has the elevator, and it carries out flushes and barriers. Both have the same body, [`Queue`]; they differ in
+//! the [`Store`] of their requests.
 //!
 //! The caller tells a queue what was submitted and completed and what time it is; the queue answers with the next
 //! request to start and the time of its next timer. It never blocks: bios that have to wait (for a free request,
 //! behind a barrier, for a range in doubt) wait in a list inside the queue. Every bio with a deadline leaves the
 //! queue by its deadline, whatever it waits for.
+//!
+//! # One body, two stores
+//!
+//! The body checks a bio, cuts one that is larger than the device takes into pieces, which complete it together
+//! (`Queue::split`, `Queue::child_done`), writes zeroes where the device cannot, retries what failed, at once or after a
+//! pause (`Queue::retry`, `Queue::pause`), keeps deadlines with a single alarm (`Queue::run_timers`), ends what is late or
+//! cancelled (`Queue::withdraw`, `Queue::give_up`), counts and traces. Where requests are and which one is next, only the
+//! store knows: a `Backlog` makes them of a list of bios when the driver takes them; a `Scheduler` has a table of them,
+//! because elevators refer to requests.
+//!
+//! - `Store::enqueue` finds or makes a request for a bio, `Store::wake` lets bios go on when a request has ended, and
+//!   `Store::withdraw` takes bios out of requests that have not started.
+//! - `Store::unstarted` and `Store::tags` say which requests there are; `Store::visit` and `Store::for_each_bio` lead to
+//!   their bios.
+//! - `Store::next`, `Store::request`, `Store::refused` and `Store::complete` are for the loop with the driver (`QueueLane`).
+//! - The others are for plug, elevator, flushes and barriers; by default they do nothing.
+//!
+//! A common bio passes by all this: `DirectQueue::start_common` gives it to the driver and `DirectQueue::complete` takes
+//! it back (docs/decisions/2026-11-29-one-queue-body.md).
 //!
 //! # Order, flushes and barriers
 //!
@@ -57,17 +77,24 @@ use crate::bio::{Bio, Flags, Op};
 use crate::time::Span;
 use alloc::vec::Vec;
 
+mod body;
 mod direct;
 mod doubt;
+mod ends;
 mod family;
+mod given_up;
+mod lane;
+mod order;
 mod pause;
 mod prebuilt;
 mod sched;
 mod split;
 mod zeroes;
 
-pub use direct::{DirectLane, DirectQueue};
+pub use body::{Queue, Store};
+pub use direct::DirectQueue;
 pub use doubt::Watch;
+pub use lane::{DirectLane, QueueLane, Reopen, SchedLane};
 pub use pause::{FIRST_PAUSE, RETRIES};
 pub use prebuilt::Prebuilt;
 pub use sched::{CONGESTION_BATCH, PlugSettings, PoolRules, PoolStats, SchedQueue};
@@ -143,6 +170,9 @@ pub enum Rest {
 
 /// Parent of bios that are not children.
 const NO_PARENT: u32 = u32::MAX;
+
+/// Parent of a queue's own flush.
+const FLUSH: u32 = u32::MAX - 1;
 
 /// Flags that only a queue sets and clears.
 const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST).union(Flags::BEFORE_TAG);

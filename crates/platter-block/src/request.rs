@@ -30,7 +30,7 @@ pub(crate) enum State {
 
 /// Marks of requests that need special handling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Marks(u8);
+pub struct Marks(u8);
 
 impl Marks {
     /// No mark.

@@ -15,8 +15,8 @@
 //! 3. The bio is owned by exactly one place at a time: plug, inbox, queue, request table, done list, mailbox. It is
 //!    never freed while the driver has its request, because the queue keeps it until the driver has completed the
 //!    request.
-//! 4. `DirectLane` and `QueueLane` drop the driver before the queue, and dropping a driver waits until the kernel no
-//!    longer uses any memory. So lanes, channels and devices can be dropped at any time.
+//! 4. A `QueueLane` drops the driver before the queue, and dropping a driver waits until the kernel no longer uses any
+//!    memory. So lanes, channels and devices can be dropped at any time.
 //! 5. A dropped future leaves its bio in the queue (`AsyncLane::abandon`); the buffer is freed when the bio completes.
 //! 6. Synchronous calls borrow. They return when that very bio is back (`SyncLane::run`), and filters get a `BioView`,
 //!    from which it cannot be taken. A panic (of a trace sink or an elevator) aborts the process, because the device

@@ -5,9 +5,9 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::Kind;
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
-use platter_block::queue::{SchedQueue, Settings};
+use platter_block::queue::{QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -113,7 +113,7 @@ fn plan(round: u64) -> Vec<Plan> {
 }
 
 struct Load {
-    lane: QueueLane<Prompt>,
+    lane: SchedLane<Prompt>,
     memory: Memory,
     /// Free bios, by index in the plan.
     bios: Vec<Option<Bio>>,

@@ -17,10 +17,12 @@ use platter_block::driver::{Driver, Geometry};
 use platter_block::elevator::Elevator;
 use platter_block::event::Watcher;
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Lane, QueueLane, Reopen};
+use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
-use platter_block::queue::{DirectLane, DirectQueue, Ordered, Prebuilt, SchedQueue, Settings};
+use platter_block::queue::{
+    DirectLane, DirectQueue, Ordered, Prebuilt, Reopen, SchedLane, SchedQueue, Settings,
+};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
 use platter_block::time::{Span, Time, VirtualClock};
@@ -571,7 +573,7 @@ fn queue_facts(queue: &mut SchedQueue, facts: &mut Vec<Fact>) {
 pub(crate) const NO_CHANNEL: Fault = Fault::new(Kind::Gone, Stage::Driver);
 
 /// The shared queue over any driver.
-type SharedLane = QueueLane<Box<dyn Driver>>;
+type SharedLane = SchedLane<Box<dyn Driver>>;
 
 /// The own queue of a lane over any driver.
 type OwnLane = DirectLane<Box<dyn Driver>>;

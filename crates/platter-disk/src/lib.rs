@@ -19,12 +19,12 @@
 //! 5. **The own queue.** A common bio (one piece of aligned memory within all limits, nothing to merge it with, no
 //!    trace, no deadline: `Common::covers`) goes from the batch straight to the driver (`DirectQueue::start_common`).
 //!    For any other, `DiskLane::check_memory` checks the memory and replaces a bio whose memory the device cannot take
-//!    by an aligned copy, which is counted. `DirectQueue::submit` then checks the rest, splits what is larger than the
-//!    device takes, and adds the bio to the backlog. `DirectQueue::next` makes requests of the backlog when the driver
+//!    by an aligned copy, which is counted. `Queue::submit_sound` then checks the rest, splits what is larger than the
+//!    device takes (`Queue::split`), and adds the bio to the backlog. Requests are made of the backlog when the driver
 //!    takes them: bios that continue each other become one request (`DirectQueue::take_run`). Beyond `nr_requests` bios
 //!    wait (`DirectQueue::wake_waiters`).
-//! 6. **The shared queue** takes bios with `SchedQueue::submit_sound`. It orders flushes, barriers and durable writes
-//!    (`SchedQueue::submit_ordered`), splits (`SchedQueue::split`) and merges: `SchedQueue::find_merge` tries the last
+//! 6. **The shared queue** has the same body (the head of `crates/platter-block/src/queue.rs`). It orders flushes,
+//!    barriers and durable writes (`SchedQueue::submit_ordered`) and merges: `SchedQueue::find_merge` tries the last
 //!    request that grew, then the hash of ends, then of starts; a request that reaches its neighbour is joined with it
 //!    (`SchedQueue::join`). Otherwise the bio takes a request from the pool (`RequestPool::take`) or waits for one
 //!    (`SchedQueue::wait_for_request`); a new one goes to the elevator (`SchedQueue::insert_new`, `Elevator::insert`)
@@ -32,18 +32,18 @@
 //! 7. **The device's plug** holds back an idle queue with an elevator until `unplug_thresh` requests wait,
 //!    `unplug_delay` has passed, or a caller waits (`SchedQueue::plug_if_empty`, `SchedQueue::unplug_if_due`,
 //!    `SchedQueue::unplug_for_waiter`, `Unplugs::ask`).
-//! 8. **Dispatch.** A round of a lane (`DirectLane::begin`, `DirectLane::end`; `QueueLane::run` for the shared queue)
+//! 8. **Dispatch.** A round of a queue with its driver (`QueueLane::begin`, `QueueLane::end`)
 //!    runs timers, collects completions, then fills the driver while fewer than `depth` requests are in flight: retries
-//!    first, then the batch or the backlog. In the shared queue, `SchedQueue::next` gives the dispatch list, then what
+//!    first, then the batch or the backlog; in the shared queue the dispatch list, then what
 //!    `Elevator::dispatch` chooses. An elevator may return none for a while (`anticipatory` waits for the next read of
 //!    a process) as long as a completion or `Elevator::next_wakeup` ends that. `Driver::queue` takes the request,
 //!    `Driver::submit` submits the rest of the batch (`uring` submits once per eight requests, so that the disk works
 //!    while the others are prepared). A driver that completes requests itself (`Driver::is_prompt`) is reaped once
 //!    more.
 //! 9. **Completion.** `Driver::reap` reports tags; `DirectQueue::complete` and `SchedQueue::complete` find the request.
-//!    A full transfer completes its bios (`DirectQueue::finish`), a short one is resumed, and a failed request is
-//!    retried bio by bio (`DirectQueue::retry`), so that only the bio over the bad sector fails. Pieces of a split
-//!    complete their parent (`DirectQueue::child_done`).
+//!    A full transfer completes its bios (`Queue::finish`), a short one is resumed, and a failed request is
+//!    retried bio by bio (`Queue::retry`), so that only the bio over the bad sector fails. Pieces of a split
+//!    complete their parent (`Queue::child_done`).
 //! 10. **Delivery.** `Lane::take_done` returns the bio to the lane's owner. From the shared queue it first goes by
 //!     `Shared::deliver` and `Lanes::post` to the `Mailbox` of its lane, and a sleeping lane is woken; the lane takes
 //!     the bios from its mailbox in `DiskLane::help`. `DiskLane::unwrap_bounced` replaces a bounced bio by the

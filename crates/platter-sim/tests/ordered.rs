@@ -4,8 +4,8 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::Driver;
 use platter_block::fault::Kind;
-use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Ordered, SchedQueue, Settings};
+use platter_block::lane::Lane;
+use platter_block::queue::{Ordered, QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::fault::{Blow, Lands, Strike, TRANSIENT};
@@ -22,7 +22,7 @@ const NEAR: u64 = 64;
 struct Rig {
     world: Arc<World>,
     disk: SimDisk,
-    lane: QueueLane<Box<dyn Driver>>,
+    lane: SchedLane<Box<dyn Driver>>,
     done: Vec<Bio>,
 }
 

@@ -4,8 +4,8 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Completion, Driver};
 use platter_block::fault::Kind;
-use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{SchedQueue, Settings};
+use platter_block::lane::Lane;
+use platter_block::queue::{QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_sim::fault::{
     BadSectors, Blow, Death, DroppedFlushes, FaultPlan, Injected, Lands, Strike, TRANSIENT, When,
@@ -21,7 +21,7 @@ const ALWAYS: u32 = 1_000_000;
 struct Rig {
     world: Arc<World>,
     disk: SimDisk,
-    lane: QueueLane<Box<dyn Driver>>,
+    lane: SchedLane<Box<dyn Driver>>,
     done: Vec<Bio>,
 }
 
@@ -39,7 +39,7 @@ impl Rig {
         Rig::with(1, false, Some(plan), None)
     }
 
-    fn lane(disk: &SimDisk, elevator: Option<&str>) -> QueueLane<Box<dyn Driver>> {
+    fn lane(disk: &SimDisk, elevator: Option<&str>) -> SchedLane<Box<dyn Driver>> {
         let elevator = elevator.and_then(platter_elevators::by_name).map(|row| (row.make)());
         let queue =
             SchedQueue::new(disk.geometry(), Settings::default(), elevator, Arc::new(Counters::default()));

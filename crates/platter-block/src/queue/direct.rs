@@ -6,31 +6,22 @@
 //!
 //! Flushes, barriers and writes that need a flush go through the shared queue, so this queue never gets any.
 
-use super::doubt::Doubts;
-use super::family::Families;
-use super::pause::Pauses;
-use super::zeroes::Zeroes;
-use super::{Rest, Settings, append};
+use super::Settings;
+use super::body::Queue;
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
 use crate::driver::{Chain, Completion, Driver, Geometry, Started};
 use crate::request::Marks;
 use crate::segment::Segment;
 use crate::time::Time;
-use crate::trace::Sink;
-use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 mod admit;
-mod lane;
-mod late;
-mod outcome;
+mod dispatch;
 mod run;
-mod setup;
 
-pub use lane::DirectLane;
 use run::Run;
 
 /// The conditions under which a bio is common, from limits, features and size of the device.
@@ -49,6 +40,21 @@ struct Common {
 }
 
 impl Common {
+    fn new(geometry: &Geometry, merges: bool) -> Common {
+        let limits = &geometry.limits;
+        let uniform = limits.segment_boundary == 0 && limits.chunk == 0 && limits.max_segments > 0;
+        let max_len = u64::from(limits.max_transfer.min(limits.max_segment_size));
+        Common {
+            block_mask: u64::from(limits.logical_block - 1),
+            memory_mask: u64::from(limits.memory_align - 1),
+            length_mask: u64::from(limits.length_align - 1),
+            max_len: if uniform { max_len } else { 0 },
+            size: geometry.size,
+            ops: if geometry.features.read_only { 1 } else { 2 },
+            merges,
+        }
+    }
+
     /// The bio's memory, if it needs no further checks. `None` proves nothing.
     #[inline(always)]
     fn covers(&self, bio: &Bio) -> Option<Segment> {
@@ -88,71 +94,26 @@ impl Slot {
     fn bios(&self) -> impl Iterator<Item = &Bio> {
         self.bio.iter().chain(&self.more)
     }
-
-    fn bios_mut(&mut self) -> impl Iterator<Item = &mut Bio> {
-        self.bio.iter_mut().chain(&mut self.more)
-    }
 }
 
-/// What a parent waits for.
-enum Role {
-    /// All parts of a split.
-    Split,
-    /// Zeroes that are being written over its range.
-    Zeroes(Zeroes),
-}
-
-/// The queue of one lane.
-pub struct DirectQueue {
+/// The requests of one lane. Only those that the driver has are stored as requests; the others are made of the bios in the
+/// backlog when the driver takes them.
+pub struct Backlog {
     common: Common,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    in_flight: u32,
-    /// Something needs the slow paths: `attention`, a trace, a timeout or a freeze.
-    care: bool,
-    /// Some bios wait for other reasons than the depth, or the driver has requests that were given up.
-    attention: bool,
-    /// The driver has completed a request with an error.
-    error: bool,
-    frozen: bool,
-    /// No timer is due before this time. There may be none that is due at it.
-    alarm: Time,
-    done: Vec<Bio>,
-    counters: Arc<Counters>,
-    geometry: Geometry,
-    settings: Settings,
-    /// FUA if the driver is told of it, else no flag.
-    fua: Flags,
-    /// Bios with any of these flags are not merged.
-    unmergeable: Flags,
-    /// The largest size that the device has had.
-    largest: u64,
     /// Bios that have a request but have not started, in order.
-    backlog: VecDeque<Bio>,
+    bios: VecDeque<Bio>,
     /// Number of requests that the backlog makes.
     runs: u32,
     /// The last request of the backlog, if the backlog is not empty.
     tail: Option<Run>,
-    /// Bios that wait for a free request.
-    waiting: VecDeque<Bio>,
-    /// Bios of failed or partly completed requests, to be retried one by one before all others.
-    retries: VecDeque<Bio>,
-    paused: Pauses,
-    doubts: Doubts,
-    /// Number of requests with the driver whose bios have all been given up.
-    quarantined: u32,
-    /// Nothing can start because given-up requests hold the whole depth.
-    stuck: bool,
-    /// Whether write-zeroes is carried out by writing zeroes.
-    writes_zeroes: bool,
-    families: Families<Role>,
-    spare: Vec<Bio>,
     /// Empty lists for merged bios.
     spare_lists: Vec<Vec<Bio>>,
-    /// No deadline passes before this time. The bio that had this deadline may be gone.
-    next_deadline: Option<Time>,
-    sink: Option<Box<dyn Sink>>,
 }
+
+/// The queue of one lane.
+pub type DirectQueue = Queue<Backlog>;
 
 /// Completions of equal operation and start, counted together.
 struct Group {
@@ -178,11 +139,38 @@ impl Group {
 }
 
 impl DirectQueue {
+    /// A queue for a disk. Its settings for elevators and the order of barriers are ignored.
+    pub fn new(geometry: Geometry, settings: Settings, counters: Arc<Counters>) -> DirectQueue {
+        let settings = settings.at_least_one();
+        let requests = settings.nr_requests as usize;
+        let backlog = Backlog {
+            common: Common::new(&geometry, settings.merges),
+            slots: Vec::new(),
+            free: Vec::new(),
+            bios: VecDeque::with_capacity(requests),
+            runs: 0,
+            tail: None,
+            spare_lists: Vec::new(),
+        };
+        let mut queue = Queue::over(backlog, (geometry, settings), counters, requests);
+        queue.grow(settings.nr_requests);
+        queue
+    }
+
+    /// Adds slots.
+    #[cold]
+    fn grow(&mut self, count: u32) {
+        let Backlog { slots, free, .. } = &mut self.store;
+        let old = slots.len();
+        slots.resize_with(old + count as usize, || Slot::FREE);
+        free.extend((old as u32..slots.len() as u32).rev());
+    }
+
     /// Gives the common bios at the front of a batch to the driver, up to the first that is not common or must wait.
     /// Returns how many the driver took. The memory of the others has not been checked.
     #[inline(always)]
     pub fn start_common<D: Driver>(&mut self, now: Time, batch: &mut VecDeque<Bio>, driver: &mut D) -> u32 {
-        if self.care || !self.backlog.is_empty() {
+        if self.care || !self.store.bios.is_empty() {
             return 0;
         }
         let before = self.in_flight;
@@ -191,16 +179,16 @@ impl DirectQueue {
             && let Some(bio) = batch.front()
         {
             let has_neighbour = match batch.get(1) {
-                Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.common.merges,
+                Some(next) => next.pos() == bio.pos().wrapping_add(bio.len()) && self.store.common.merges,
                 None => false,
             };
-            let common = if has_neighbour { None } else { self.common.covers(bio) };
+            let common = if has_neighbour { None } else { self.store.common.covers(bio) };
             let Some(piece) = common.or_else(|| self.covers_command(bio)) else { break };
-            let Some(tag) = self.free.pop() else {
+            let Some(tag) = self.store.free.pop() else {
                 self.grow(1);
                 continue;
             };
-            let slot = &mut self.slots[tag as usize];
+            let slot = &mut self.store.slots[tag as usize];
             // The slot was free, so there is nothing to drop.
             core::mem::forget(core::mem::replace(&mut slot.bio, batch.pop_front()));
             (slot.started, slot.plain) = (now, true);
@@ -244,7 +232,7 @@ impl DirectQueue {
         let (mut broken, mut plain) = (0, 0);
         let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
         for &completion in completions.iter() {
-            let Some(slot) = self.slots.get_mut(completion.tag as usize) else {
+            let Some(slot) = self.store.slots.get_mut(completion.tag as usize) else {
                 broken += 1;
                 continue;
             };
@@ -257,7 +245,7 @@ impl DirectQueue {
                 continue;
             };
             slot.plain = false;
-            self.free.push(completion.tag);
+            self.store.free.push(completion.tag);
             self.in_flight -= 1;
             plain += 1;
             if slot.started != group.started || bio.op() != group.op {
@@ -274,54 +262,5 @@ impl DirectQueue {
         self.counters.completions.add(plain);
         self.counters.bios_completed.add(plain);
         broken
-    }
-
-    /// Whether the driver has completed a request with an error since the last call.
-    #[inline]
-    pub(crate) fn take_error(&mut self) -> bool {
-        core::mem::take(&mut self.error)
-    }
-
-    /// Appends completed bios, oldest first.
-    #[inline]
-    pub fn take_done(&mut self, out: &mut Vec<Bio>) {
-        append(out, &mut self.done);
-    }
-
-    /// Whether completed bios can be taken.
-    #[inline]
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
-    /// Requests in the backlog and with the driver.
-    #[inline]
-    fn used(&self) -> u32 {
-        self.in_flight + self.runs
-    }
-
-    /// Whether the queue still holds requests, and whether all of them have started.
-    #[inline]
-    pub fn rest(&self) -> Rest {
-        match self.attention {
-            true if self.is_drained() => Rest::Settled,
-            true => Rest::Waits,
-            false if self.used() == 0 => Rest::Settled,
-            false if self.runs == 0 => Rest::Started,
-            false => Rest::Waits,
-        }
-    }
-
-    /// Whether [`DirectQueue::next`] might return a request after a completion or a timer.
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        self.runs > 0 || !self.retries.is_empty()
-    }
-
-    /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that
-    /// nothing waits for any more.
-    #[inline]
-    pub fn tick(&mut self, now: Time) -> bool {
-        now >= self.alarm && self.run_timers(now)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::NO_PARENT;
 use super::family::Families;
-use crate::bio::{Bio, Flags, Op};
+use crate::bio::{Bio, Flags};
 use crate::defect::{self, Defect};
 use crate::fault::Status;
 use alloc::boxed::Box;
@@ -95,15 +95,15 @@ impl Doubts {
 
     /// Gives up a bio of request `tag` that the driver has, and returns the bio that its submitter gets in its place;
     /// `None` if its memory is borrowed. `in_doubt` is set if the request may still change the device.
-    pub(super) fn give_up<R>(
+    pub(super) fn give_up(
         &mut self,
-        families: &mut Families<R>,
-        (tag, op): (u32, Op),
+        families: &mut Families,
+        tag: u32,
         bio: &mut Bio,
         in_doubt: &mut bool,
     ) -> Option<Bio> {
         let ((pos, end), changes) = (bio.reach(), bio.changes());
-        let late = if !op.has_data() {
+        let late = if !bio.op().has_data() {
             bio.leave_placeholder()
         } else if !bio.flags().contains(Flags::BORROWED) {
             let face = bio.abandon();

@@ -1,10 +1,24 @@
 //! Parents of bios that a queue itself makes: splits, sequences of flush, write, flush, and writes of zeroes.
 
+use super::zeroes::Zeroes;
 use crate::bio::Bio;
 use alloc::vec::Vec;
 
-/// A bio that is carried out by other bios, its children. `R` says how it continues when they have completed.
-pub(super) struct Parent<R> {
+/// What a parent waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// All parts of a split.
+    Split,
+    /// Zeroes that are being written over its range.
+    Zeroes(Zeroes),
+    /// Steps still to be done, see `sched/order.rs`, and whether it is the active barrier.
+    Sequence { steps: u8, barrier: bool },
+    /// The steps of a barrier that the device keeps in order, see `sched/tags.rs`.
+    Tagged,
+}
+
+/// A bio that is carried out by other bios, its children.
+pub(super) struct Parent {
     pub(super) bio: Bio,
     /// Children that have not completed.
     pub(super) pending: u32,
@@ -12,37 +26,32 @@ pub(super) struct Parent<R> {
     orphans: u32,
     /// Whether children use the memory of the parent.
     lends_memory: bool,
-    pub(super) role: R,
+    pub(super) role: Role,
 }
 
-impl<R> Parent<R> {
+impl Parent {
     /// A parent whose children use its memory.
-    pub(super) fn new(bio: Bio, pending: u32, role: R) -> Parent<R> {
+    pub(super) fn new(bio: Bio, pending: u32, role: Role) -> Parent {
         Parent { bio, pending, orphans: 0, lends_memory: true, role }
     }
 
     /// A parent whose children have memory of their own.
-    pub(super) fn without_memory(bio: Bio, pending: u32, role: R) -> Parent<R> {
+    pub(super) fn without_memory(bio: Bio, pending: u32, role: Role) -> Parent {
         Parent { lends_memory: false, ..Parent::new(bio, pending, role) }
     }
 }
 
 /// Slab of parents.
-pub(super) struct Families<R> {
-    slots: Vec<Option<Parent<R>>>,
+#[derive(Default)]
+pub(super) struct Families {
+    slots: Vec<Option<Parent>>,
     free: Vec<u32>,
     /// Parents whose bio has not been returned.
     live: usize,
 }
 
-impl<R> Default for Families<R> {
-    fn default() -> Families<R> {
-        Families { slots: Vec::new(), free: Vec::new(), live: 0 }
-    }
-}
-
-impl<R> Families<R> {
-    pub(super) fn insert(&mut self, parent: Parent<R>) -> u32 {
+impl Families {
+    pub(super) fn insert(&mut self, parent: Parent) -> u32 {
         self.live += 1;
         match self.free.pop() {
             Some(at) => {
@@ -56,11 +65,11 @@ impl<R> Families<R> {
         }
     }
 
-    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Parent<R>> {
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Parent> {
         self.slots.get_mut(at as usize)?.as_mut()
     }
 
-    pub(super) fn get(&self, at: u32) -> Option<&Parent<R>> {
+    pub(super) fn get(&self, at: u32) -> Option<&Parent> {
         self.slots.get(at as usize)?.as_ref()
     }
 
@@ -110,7 +119,7 @@ impl<R> Families<R> {
     }
 
     /// The parents, including those that only keep memory.
-    pub(super) fn parents(&self) -> impl Iterator<Item = &Parent<R>> {
+    pub(super) fn parents(&self) -> impl Iterator<Item = &Parent> {
         self.slots.iter().flatten()
     }
 

@@ -85,35 +85,24 @@ impl Pauses {
         self.0.len()
     }
 
-    /// The bio that was paused last.
-    pub(super) fn last(&self) -> Option<&Bio> {
-        self.0.last().map(|paused| &paused.bio)
-    }
-
     pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
         self.0.iter().map(|paused| &paused.bio)
     }
 
-    /// Has a bio wait whose request failed with `result` and returns until when, or returns the bio if it has used up its
-    /// attempts. One that the device did not begin is retried for the time that a barrier has.
-    pub(super) fn begin(
-        &mut self,
-        now: Time,
-        bio: Bio,
-        result: i64,
-        barrier_timeout: Span,
-    ) -> Result<Time, Bio> {
-        let mut bio = bio;
+    /// Until when a bio waits whose request failed with `result`; `None` if it has used up its attempts. One that the device
+    /// did not begin is retried for the time that a barrier has.
+    pub(super) fn until(now: Time, bio: &mut Bio, result: i64, barrier_timeout: Span) -> Option<Time> {
         let attempts = bio.count_attempt();
         let pause = match result {
             Completion::ABORTED => pause_of_order(attempts, barrier_timeout),
             _ => (attempts < RETRIES).then(|| Span(FIRST_PAUSE.0 << attempts)),
         };
-        let Some(pause) = pause else { return Err(bio) };
-        let at = now + pause;
-        bio.add_flags(Flags::ALONE);
+        Some(now + pause?)
+    }
+
+    /// Has a bio wait.
+    pub(super) fn push(&mut self, at: Time, bio: Bio) {
         self.0.push(Paused { at, bio });
-        Ok(at)
     }
 
     /// When the first pause ends.

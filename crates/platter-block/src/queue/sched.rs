@@ -8,10 +8,10 @@ use crate::counters::Counters;
 use crate::defect::{self, Defect};
 use crate::driver::{Chain, Completion, Geometry, Started};
 use crate::elevator::Elevator;
-use crate::fault::{Fault, Kind, Stage};
-use crate::request::{State, Table};
+use crate::fault::{Fault, Kind, Stage, Status};
+use crate::request::{Marks, State, Table};
 use crate::time::Time;
-use crate::trace::{Action, Sink};
+use crate::trace::{Action, Event};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -19,27 +19,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 mod complete;
-mod doubt;
 mod enqueue;
 mod hash;
 mod order;
 mod plug;
 mod pool;
-mod split;
 mod switch;
 mod tags;
-mod timers;
-mod trace;
 mod withdraw;
 
-use super::doubt::Doubts;
-use super::family::Families;
-use super::pause::{NEVER, Pauses};
+use super::body::{Queue, Store};
+use super::family::Role;
 use super::prebuilt::Prebuilt;
-use super::zeroes::Zeroes;
-use super::{Rest, SPARE_BIOS, Settings, append, split as cut};
+use super::{FLUSH, Settings};
 use hash::MergeHash;
-use order::Order;
 use plug::DevicePlug;
 pub use plug::PlugSettings;
 use pool::RequestPool;
@@ -49,27 +42,8 @@ pub use pool::{CONGESTION_BATCH, PoolRules, PoolStats};
 /// is 4).
 const RESERVE: usize = 4;
 
-/// What a parent of bios that the queue itself makes waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// All parts of a split.
-    Split,
-    /// Steps still to be done, see [`order`], and whether it is the active barrier.
-    Sequence { steps: u8, barrier: bool },
-    /// Zeroes that are being written over its range.
-    Zeroes(Zeroes),
-    /// The steps of a barrier that the device keeps in order, see [`tags`].
-    Tagged,
-}
-
-/// The queue that the lanes of a device share. See the [module](super).
-pub struct SchedQueue {
-    geometry: Geometry,
-    settings: Settings,
-    /// FUA if the driver is told of it, else no flag.
-    fua: Flags,
-    /// Bios with any of these flags are not merged.
-    unmergeable: Flags,
+/// The requests that the lanes of a device share, and their order. See the [module](super).
+pub struct Scheduler {
     table: Table,
     elevator: Option<Box<dyn Elevator>>,
     ends: MergeHash,
@@ -77,45 +51,151 @@ pub struct SchedQueue {
     last_merge: Option<u32>,
     /// Requests in the order in which they go to the driver.
     ready: VecDeque<u32>,
-    /// Bios that wait for a free request, reads and writes separately.
-    waiting: [VecDeque<Bio>; 2],
-    /// Bios of failed or partly completed requests, to be retried one by one.
-    retries: VecDeque<Bio>,
-    /// Bios that failed for a reason that may pass; they are retried after a pause.
-    paused: Pauses,
-    doubts: Doubts,
-    /// Number of requests with the driver whose bios have all been given up.
-    quarantined: u32,
-    /// Nothing can start because given-up requests hold the whole depth.
-    stuck: bool,
-    /// Number of requests from which bios were withdrawn before they started.
-    withdrawn: u32,
-    /// Whether write-zeroes is carried out by writing zeroes.
-    writes_zeroes: bool,
     pool: RequestPool,
     plug: DevicePlug,
-    order: Order,
-    families: Families<Role>,
-    in_flight: u32,
+    /// Requests with the elevator.
     queued: u32,
-    done: Vec<Bio>,
-    spare: Vec<Bio>,
-    frozen: bool,
-    /// Something needs the slow paths (see [`SchedQueue::needs_attention`]).
-    attention: bool,
-    /// The driver has completed a request with an error.
-    error: bool,
     /// The last request that the elevator chose and the driver completed has failed for good.
     fails: bool,
-    /// The largest size that the device has had.
-    largest: u64,
-    /// No timer is due before this time. There may be none that is due at it.
-    alarm: Time,
-    /// No deadline passes before this time. The bio that had this deadline may be gone.
-    next_deadline: Option<Time>,
     elevator_fault: Option<String>,
-    counters: Arc<Counters>,
-    sink: Option<Box<dyn Sink>>,
+}
+
+/// The queue that the lanes of a device share.
+pub type SchedQueue = Queue<Scheduler>;
+
+impl Store for Scheduler {
+    #[inline]
+    fn unstarted(queue: &Queue<Self>) -> u32 {
+        queue.store.table.used() as u32 - queue.in_flight
+    }
+
+    fn tags(&self) -> Vec<u32> {
+        self.table.in_state(State::Started).collect()
+    }
+
+    fn visit(&mut self, tag: u32, each: impl FnMut(&mut Bio)) {
+        self.table.for_each_bio_mut(tag, each);
+    }
+
+    fn marks(&mut self, tag: u32) -> &mut Marks {
+        &mut self.table.at_mut(tag).marks
+    }
+
+    fn for_each_bio(&self, each: impl FnMut(&Bio)) {
+        self.table.for_each_bio(each);
+    }
+
+    #[inline]
+    fn enqueue(queue: &mut Queue<Self>, now: Time, bio: Bio) {
+        queue.enqueue(now, bio);
+    }
+
+    fn withdraw(queue: &mut Queue<Self>, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+        queue.withdraw_from_requests(which, out);
+    }
+
+    fn wake(queue: &mut Queue<Self>, now: Time) {
+        if queue.waiting.iter().any(|list| !list.is_empty()) {
+            queue.wake_waiters(now);
+        }
+        if queue.order.is_closed() {
+            queue.try_barrier(now);
+            queue.finish_switch(now);
+        }
+    }
+
+    #[inline]
+    fn next(queue: &mut Queue<Self>, now: Time) -> Option<u32> {
+        if queue.in_flight >= queue.settings.depth || queue.frozen {
+            return None;
+        }
+        if queue.attention {
+            return queue.next_with_care(now);
+        }
+        let index = match queue.store.ready.pop_front() {
+            Some(index) => index,
+            None => queue.next_from_elevator(now)?,
+        };
+        Some(queue.start(now, index))
+    }
+
+    #[inline]
+    fn request(queue: &Queue<Self>, tag: u32) -> Option<Started<'_>> {
+        Some(queue.started(tag))
+    }
+
+    fn refused(queue: &mut Queue<Self>, now: Time, tag: u32) {
+        queue.store.table.at_mut(tag).state = State::Ready;
+        queue.store.ready.push_front(tag);
+        queue.trace_request(now, Action::Requeue, tag, 0);
+    }
+
+    #[inline]
+    fn complete(queue: &mut Queue<Self>, now: Time, completions: &mut Vec<Completion>) -> u64 {
+        completions.drain(..).filter(|&completion| queue.complete(now, completion).is_err()).count() as u64
+    }
+
+    #[inline]
+    fn admit_checked(queue: &mut Queue<Self>, now: Time, bio: Bio) {
+        queue.submit_checked(now, bio);
+    }
+
+    fn next_wakeup(queue: &Queue<Self>) -> Option<Time> {
+        Time::earliest(queue.elevator_wakeup(), queue.next_timer())
+    }
+
+    fn timer(&self) -> Option<Time> {
+        self.plug.deadline()
+    }
+
+    fn run_timers(queue: &mut Queue<Self>, now: Time) {
+        if queue.store.plug.deadline().is_some_and(|at| now >= at) {
+            queue.unplug(now, Action::UnplugTimer);
+        }
+        if queue.order.deadline().is_some_and(|at| now >= at) {
+            queue.start_flush(now);
+        }
+        if let Some(at) = queue.barrier_deadline().filter(|&at| now >= at) {
+            queue.barrier_is_late(now, at);
+        }
+    }
+
+    fn unplug(queue: &mut Queue<Self>, now: Time) {
+        queue.unplug_for_waiter(now);
+    }
+
+    fn step_done(queue: &mut Queue<Self>, now: Time, at: u32, status: Status) {
+        match at {
+            FLUSH => queue.flush_done(now, status),
+            at => match queue.families.get(at).map(|parent| parent.role) {
+                Some(Role::Tagged) => queue.tag_done(now, at),
+                _ => queue.data_done(now, at),
+            },
+        }
+    }
+
+    fn step_failed(queue: &mut Queue<Self>, now: Time, bio: Bio, result: i64) -> Option<Bio> {
+        if queue.order.is_watched() { queue.step_failed(now, bio, result) } else { Some(bio) }
+    }
+
+    fn end_sequences(queue: &mut Queue<Self>, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+        queue.withdraw_sequences(now, which, why);
+        if queue.order.barrier.as_ref().is_some_and(which) {
+            queue.fail_barrier(now, why);
+        }
+    }
+
+    fn doubt_arose(queue: &mut Queue<Self>, now: Time) {
+        queue.doubt_arose(now);
+    }
+
+    fn quarantined(queue: &mut Queue<Self>, now: Time, tag: u32) {
+        queue.tell_completed(now, tag);
+        if queue.store.table.at(tag).flags.contains(Flags::TAGGED) {
+            // What the device has behind an ordered tag relies on its place.
+            queue.doubts.given_up.retain(|&other| other != tag);
+        }
+    }
 }
 
 impl SchedQueue {
@@ -128,45 +208,20 @@ impl SchedQueue {
     ) -> SchedQueue {
         let settings = settings.at_least_one();
         let capacity = pool::capacity(&settings) + RESERVE;
-        let features = geometry.features;
-        let mut queue = SchedQueue {
-            geometry,
-            settings,
-            fua: if features.write_cache && features.fua { Flags::FUA } else { Flags::NONE },
-            unmergeable: cut::unmergeable(&features),
+        let store = Scheduler {
             table: Table::new(capacity),
             elevator: None,
             ends: MergeHash::new(capacity),
             starts: MergeHash::new(capacity),
             last_merge: None,
             ready: VecDeque::with_capacity(capacity),
-            waiting: [VecDeque::new(), VecDeque::new()],
-            retries: VecDeque::new(),
-            paused: Pauses::default(),
-            doubts: Doubts::default(),
-            quarantined: 0,
-            stuck: false,
-            withdrawn: 0,
-            writes_zeroes: !geometry.limits.write_zeroes,
             pool: RequestPool::new(&settings),
             plug: DevicePlug::new(settings.plug),
-            order: Order::default(),
-            families: Families::default(),
-            in_flight: 0,
             queued: 0,
-            done: Vec::with_capacity(capacity),
-            spare: Vec::new(),
-            frozen: false,
-            attention: false,
-            error: false,
             fails: false,
-            largest: geometry.size,
-            alarm: NEVER,
-            next_deadline: None,
             elevator_fault: None,
-            counters,
-            sink: None,
         };
+        let mut queue = Queue::over(store, (geometry, settings), counters, capacity);
         queue.set_elevator(elevator);
         queue
     }
@@ -174,83 +229,30 @@ impl SchedQueue {
     /// Adds slots for requests that must not wait.
     #[cold]
     fn grow_table(&mut self) {
-        self.table.grow();
-        if let Some(elevator) = &mut self.elevator {
-            elevator.reserve(self.table.capacity());
+        self.store.table.grow();
+        if let Some(elevator) = &mut self.store.elevator {
+            elevator.reserve(self.store.table.capacity());
         }
     }
 
     fn set_elevator(&mut self, mut elevator: Option<Box<dyn Elevator>>) {
         if let Some(elevator) = &mut elevator {
             elevator.depth_updated(self.settings.nr_requests);
-            elevator.reserve(self.table.capacity());
+            elevator.reserve(self.store.table.capacity());
         }
-        self.elevator = elevator;
+        self.store.elevator = elevator;
     }
 
-    /// Submits a bio. It completes later through [`SchedQueue::take_done`], or at once if it is invalid.
+    /// [`Queue::submit_sound`] for a bio that its submitter has examined.
     #[inline]
-    pub fn submit(&mut self, now: Time, bio: Bio) {
-        match self.geometry.limits.check_memory(&bio, self.geometry.size) {
-            Ok(()) => self.submit_sound(now, bio),
-            Err(fault) => self.refuse(now, bio, fault),
-        }
-    }
-
-    /// Submits a bio whose memory has passed [`Limits::check_memory`](crate::limits::Limits::check_memory).
-    #[inline]
-    pub fn submit_sound(&mut self, now: Time, bio: Bio) {
-        debug_assert!(
-            bio.op() == Op::Command
-                || self.geometry.limits.check_memory(&bio, self.geometry.size).is_ok()
-                || self.check(&bio).is_err(),
-            "the memory was not checked: {bio:?}"
-        );
-        self.submit_any(now, bio);
-    }
-
-    /// Fails a bio whose memory is not aligned as the device requires, or with another fault of the bio if it has
-    /// one.
-    #[cold]
-    fn refuse(&mut self, now: Time, mut bio: Bio, fault: Fault) {
-        self.counters.bios.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::Queue, &bio);
-        }
-        bio.fail(self.check(&bio).err().unwrap_or(fault));
-        self.finish(now, bio);
-    }
-
-    /// [`SchedQueue::submit_sound`] for a bio that its submitter has examined.
-    #[inline]
-    pub fn submit_prebuilt(&mut self, now: Time, mut bio: Bio, prebuilt: Prebuilt) {
+    pub fn submit_prebuilt(&mut self, now: Time, bio: Bio, prebuilt: Prebuilt) {
         let stale = defect::is_on(Defect::PrebuiltOfOldSize) && prebuilt.is_known();
         if !(prebuilt.holds_for(self.geometry.size) || stale) || self.order.is_closed() {
             return self.submit_sound(now, bio);
         }
-        self.counters.bios.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::Queue, &bio);
+        if let Some(bio) = self.accept(now, bio, Ok(())) {
+            self.enqueue(now, bio);
         }
-        match self.admit_in_time(now, &mut bio) {
-            Ok(()) => self.enqueue(now, bio),
-            Err(fault) => {
-                bio.fail(fault);
-                self.finish(now, bio);
-            }
-        }
-    }
-
-    fn submit_any(&mut self, now: Time, mut bio: Bio) {
-        self.counters.bios.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::Queue, &bio);
-        }
-        if let Err(fault) = self.check(&bio).and_then(|()| self.admit_in_time(now, &mut bio)) {
-            bio.fail(fault);
-            return self.finish(now, bio);
-        }
-        self.submit_checked(now, bio);
     }
 
     #[inline]
@@ -262,48 +264,23 @@ impl SchedQueue {
         }
     }
 
-    /// Checks a bio for faults, except those of its memory.
-    #[inline]
-    fn check(&self, bio: &Bio) -> Result<(), Fault> {
-        cut::check(&self.geometry, self.largest, bio)
-    }
-
-    /// Returns the next request for the driver and counts it as started; `None` if there is none or none may start.
-    /// Follow with [`SchedQueue::started`] to hand it over, or with [`SchedQueue::refused`].
-    #[inline]
-    pub fn next(&mut self, now: Time) -> Option<u32> {
-        if self.in_flight >= self.settings.depth || self.frozen {
-            return None;
-        }
-        if self.attention {
-            return self.next_with_care(now);
-        }
-        let index = match self.ready.pop_front() {
-            Some(index) => index,
-            None => self.next_from_elevator(now)?,
-        };
-        Some(self.start(now, index))
-    }
-
     #[inline]
     fn start(&mut self, now: Time, index: u32) -> u32 {
         self.in_flight += 1;
-        let request = self.table.at_mut(index);
+        let request = self.store.table.at_mut(index);
         request.state = State::Started;
         request.started = now;
         self.counters.dispatched(self.in_flight);
-        if self.sink.is_some() {
-            self.trace_request(now, Action::Issue, index, 0);
-        }
+        self.trace_request(now, Action::Issue, index, 0);
         index
     }
 
-    /// [`SchedQueue::next`] while requests wait, are in doubt or were withdrawn.
+    /// [`Queue::next`] while requests wait, are in doubt or were withdrawn.
     #[cold]
     fn next_with_care(&mut self, now: Time) -> Option<u32> {
         loop {
             self.requeue_retries(now);
-            let index = match self.ready.pop_front() {
+            let index = match self.store.ready.pop_front() {
                 Some(index) => index,
                 None => match self.next_from_elevator(now) {
                     Some(index) => index,
@@ -318,10 +295,10 @@ impl SchedQueue {
         }
     }
 
-    /// The request in the form in which the driver gets it.
+    /// [`Queue::request`] for a request that is known to have started.
     #[inline]
     pub fn started(&self, index: u32) -> Started<'_> {
-        let request = self.table.at(index);
+        let request = self.store.table.at(index);
         Started {
             tag: index,
             op: request.op,
@@ -329,22 +306,10 @@ impl SchedQueue {
             len: request.len,
             fua: request.flags.intersects(self.fua) && request.op == Op::Write,
             atomic: request.flags.contains(Flags::ATOMIC),
-            ioprio: self.table.ioprio(index),
+            ioprio: self.store.table.ioprio(index),
             piece: None,
-            chain: Chain::Linked(self.table.chain(index)),
+            chain: Chain::Linked(self.store.table.chain(index)),
             limits: &self.geometry.limits,
-        }
-    }
-
-    /// The driver had no room: the request goes back to the head of the dispatch list.
-    pub fn refused(&mut self, now: Time, index: u32) {
-        self.in_flight -= 1;
-        self.table.at_mut(index).state = State::Ready;
-        self.ready.push_front(index);
-        self.counters.requeues.add(1);
-        self.counters.refusals.add(1);
-        if self.sink.is_some() {
-            self.trace_request(now, Action::Requeue, index, 0);
         }
     }
 
@@ -355,7 +320,7 @@ impl SchedQueue {
     #[inline]
     pub fn complete(&mut self, now: Time, completion: Completion) -> Result<(), Fault> {
         let index = completion.tag;
-        if self.table.get(index).is_none_or(|r| r.state != State::Started) {
+        if self.store.table.get(index).is_none_or(|r| r.state != State::Started) {
             return Err(Fault::new(Kind::Contract, Stage::Driver));
         }
         self.in_flight -= 1;
@@ -368,158 +333,56 @@ impl SchedQueue {
         Ok(())
     }
 
-    /// Appends completed bios, oldest first.
-    #[inline]
-    pub fn take_done(&mut self, out: &mut Vec<Bio>) {
-        append(out, &mut self.done);
-    }
-
-    /// Whether completed bios can be taken.
-    #[inline]
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
-    /// Whether the queue holds nothing that could still start or complete to a submitter. Requests that were given up
-    /// as a whole and that the driver still has do not count.
-    #[inline]
-    pub fn is_settled(&self) -> bool {
-        if self.attention { self.is_drained() } else { self.table.used() == 0 }
-    }
-
-    /// Whether the queue still holds requests, and whether all of them have started.
-    #[inline]
-    pub fn rest(&self) -> Rest {
-        let used = self.table.used();
-        match self.attention {
-            true if self.is_drained() => Rest::Settled,
-            true => Rest::Waits,
-            false if used == 0 => Rest::Settled,
-            false if used == self.in_flight as usize => Rest::Started,
-            false => Rest::Waits,
-        }
-    }
-
-    /// Requests that were given up as a whole and that the driver still has. They keep their slots.
-    #[inline]
-    pub fn quarantined(&self) -> u32 {
-        self.quarantined
-    }
-
-    /// Requests that are with the driver or could be given to it.
-    #[inline]
-    pub fn demand(&self) -> u32 {
-        (self.table.used() + self.retries.len()) as u32
-    }
-
-    /// Requests with the driver.
-    #[inline]
-    pub fn in_flight(&self) -> u32 {
-        self.in_flight
-    }
-
-    /// Whether the queue holds nothing at all (except completed bios).
-    pub fn is_idle(&self) -> bool {
-        self.table.used() == 0 && self.is_drained() && self.families.is_empty() && self.order.is_idle()
-    }
-
-    /// Whether everything that was admitted has completed, except requests given up: the condition for a barrier to
-    /// start.
-    fn is_drained(&self) -> bool {
-        let given_up = if defect::is_on(Defect::BarrierWaitsForQuarantine) { 0 } else { self.quarantined };
-        self.table.used() == given_up as usize
-            && self.waiting.iter().all(VecDeque::is_empty)
-            && self.retries.is_empty()
-            && self.paused.is_empty()
-            && self.doubts.held.is_empty()
-            // The families of bios that were taken back from behind the barrier are not before it.
-            && (self.families.are_released() || self.order.by_drain || self.order.settling)
-    }
-
-    /// Whether [`SchedQueue::next`] might return a request after a completion or a timer.
-    #[inline]
-    pub fn has_work(&self) -> bool {
-        self.table.used() > self.in_flight as usize || !self.retries.is_empty()
-    }
-
     /// When the elevator wants to be asked again even if nothing happens.
     pub fn elevator_wakeup(&self) -> Option<Time> {
         // The time only matters if the elevator would be asked then.
-        let asked = !self.frozen && self.ready.is_empty() && self.in_flight < self.settings.depth;
-        let elevator = self.elevator.as_ref().filter(|_| asked && !self.plug.is_plugged());
+        let asked = !self.frozen && self.store.ready.is_empty() && self.in_flight < self.settings.depth;
+        let elevator = self.store.elevator.as_ref().filter(|_| asked && !self.store.plug.is_plugged());
         elevator.and_then(|e| e.next_wakeup())
     }
 
     /// Whether the device holds its requests back for merging.
     #[inline]
     pub fn is_plugged(&self) -> bool {
-        self.plug.is_plugged()
+        self.store.plug.is_plugged()
     }
 
     /// A thread waits: starts a plugged device.
     #[inline]
     pub fn unplug_for_waiter(&mut self, now: Time) {
-        if self.plug.is_plugged() {
+        if self.store.plug.is_plugged() {
             self.unplug(now, Action::Unplug);
         }
     }
 
-    /// The counters.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    /// Geometry of the disk below.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
-    }
-
-    /// The settings of the queue.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// The size of the device has changed. Bios beyond its end fail from now on, with [`Kind::Gone`] if they are
-    /// below the `largest` size that the device has had. Bios submitted earlier go to the driver unchanged.
-    pub fn set_size(&mut self, size: u64, largest: u64) {
-        (self.geometry.size, self.largest) = (size, largest);
-    }
-
-    /// Changes how many requests may be with the driver at once (at least one).
-    #[inline]
-    pub fn set_depth(&mut self, depth: u32) {
-        self.settings.depth = depth.max(1);
-    }
-
     /// The elevator, to read and set its parameters.
     pub fn elevator_mut(&mut self) -> Option<&mut (dyn Elevator + 'static)> {
-        self.elevator.as_deref_mut()
+        self.store.elevator.as_deref_mut()
     }
 
     /// Name of the elevator, or `none`.
     pub fn elevator_name(&self) -> &'static str {
-        self.elevator.as_ref().map_or("none", |e| e.name())
+        self.store.elevator.as_ref().map_or("none", |e| e.name())
     }
 
     /// The error of the elevator, if it had to be replaced with `noop`.
     pub fn elevator_fault(&self) -> Option<&str> {
-        self.elevator_fault.as_deref()
+        self.store.elevator_fault.as_deref()
     }
 
-    /// Sends trace events to `sink`; `None` stops tracing.
-    pub fn set_sink(&mut self, sink: Option<Box<dyn Sink>>) {
-        self.sink = sink;
-    }
-
-    /// A bio for the queue's own use.
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
-    fn keep_spare(&mut self, mut bio: Bio) {
-        bio.recycle();
-        if self.spare.len() < SPARE_BIOS {
-            self.spare.push(bio);
-        }
+    fn trace_request(&mut self, now: Time, action: Action, index: u32, errno: i32) {
+        let Some(sink) = &mut self.sink else { return };
+        let request = self.store.table.at(index);
+        sink.event(&Event {
+            time: now,
+            action,
+            op: request.op,
+            flags: request.flags,
+            pos: request.pos,
+            len: request.len,
+            context: request.info().context.process(),
+            errno,
+            extra: 0,
+        });
     }
 }

@@ -8,9 +8,9 @@ use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::Features;
 use platter_block::elevator::{self, Dir, Elevator, MayQueue, RequestId, RequestInfo};
 use platter_block::fault::{Kind, Status};
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
-use platter_block::queue::{DirectLane, DirectQueue, SchedQueue, Settings};
+use platter_block::queue::{DirectLane, DirectQueue, QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::{Span, Time};
@@ -129,7 +129,7 @@ pub(crate) trait Queued: Lane {
     fn check_idle(&self) {}
 }
 
-impl Queued for QueueLane<FakeDisk> {
+impl Queued for SchedLane<FakeDisk> {
     fn driver(&self) -> &FakeDisk {
         QueueLane::driver(self)
     }
@@ -247,7 +247,7 @@ impl Lane for Plugged {
     fn unregister(&mut self, _region: RegionId) {}
 }
 
-pub(crate) struct Rig<L: Queued = QueueLane<FakeDisk>> {
+pub(crate) struct Rig<L: Queued = SchedLane<FakeDisk>> {
     pub(crate) lane: L,
     pub(crate) now: Time,
     pub(crate) model: Vec<u8>,

@@ -74,15 +74,9 @@ const CIRCLES: &[(&[&str], &str)] = &[
 /// may only get smaller.
 const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
-        "crates/platter-block/src/queue/direct.rs",
-        "DirectQueue",
-        6,
-        "the common case stands in one file; what is rare has files of its own",
-    ),
-    (
         "crates/platter-block/src/queue/sched.rs",
         "SchedQueue",
-        12,
+        8,
         "one state machine; each file has the steps of one stage of a bio",
     ),
     (

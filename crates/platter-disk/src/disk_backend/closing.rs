@@ -10,6 +10,7 @@ use super::{OwnLane, Shared, SharedLane};
 use crate::clock::Clock;
 use crate::sync::{Mutex, lock};
 use platter_block::lane::Lane;
+use platter_block::queue::{QueueLane, Store};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,54 +24,21 @@ const CANCEL_PATIENCE: Span = Span::from_secs(2);
 /// Pause between two checks of a driver that does not block.
 const NAP: Duration = Duration::from_millis(1);
 
-/// A queue with its driver that is being closed.
-trait Closing: Lane {
-    /// Starts nothing more.
-    fn freeze(&mut self);
-
-    /// Cancels all bios.
-    fn cancel_all(&mut self, now: Time);
-
-    /// Whether the driver has borrowed memory.
-    fn has_borrowed(&self) -> bool;
-}
-
-macro_rules! closing {
-    ($lane:ty) => {
-        impl Closing for $lane {
-            fn freeze(&mut self) {
-                self.queue.freeze();
-            }
-
-            fn cancel_all(&mut self, now: Time) {
-                self.cancel_where(now, &|_| true);
-            }
-
-            fn has_borrowed(&self) -> bool {
-                self.queue.has_borrowed()
-            }
-        }
-    };
-}
-
-closing!(OwnLane);
-closing!(SharedLane);
-
 /// Waits until the driver has returned everything, at most for some seconds. Nothing more is started.
-fn drain(lane: &mut impl Closing, clock: &Clock) {
-    lane.freeze();
+fn drain<S: Store>(lane: &mut QueueLane<S>, clock: &Clock) {
+    lane.queue.freeze();
     wait_for(lane, clock, PATIENCE);
     if lane.in_flight() > 0 {
-        lane.cancel_all(clock.now());
+        lane.cancel_where(clock.now(), &|_| true);
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
     // Borrowed memory cannot be kept: its owner waits without a limit, and so must this.
-    while lane.has_borrowed() {
+    while lane.queue.has_borrowed() {
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
 }
 
-fn wait_for(lane: &mut impl Closing, clock: &Clock, time: Span) {
+fn wait_for(lane: &mut impl Lane, clock: &Clock, time: Span) {
     let begin = clock.now();
     let mut now = begin;
     while lane.in_flight() > 0 && now.since(begin) < time {

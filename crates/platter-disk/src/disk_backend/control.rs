@@ -8,8 +8,8 @@ use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
-use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{Prebuilt, Rest, SchedQueue};
+use platter_block::lane::Lane;
+use platter_block::queue::{Prebuilt, QueueLane, Rest, SchedQueue};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 

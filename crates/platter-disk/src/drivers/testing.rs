@@ -7,9 +7,9 @@ use crate::sys::OpenOptions;
 use platter_block::bio::{Bio, Op};
 use platter_block::counters::Counters;
 use platter_block::driver::{Driver, Features, Geometry};
-use platter_block::lane::{Lane, QueueLane};
+use platter_block::lane::Lane;
 use platter_block::limits::Limits;
-use platter_block::queue::{SchedQueue, Settings};
+use platter_block::queue::{QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Rig {
 
 /// A queue over a driver of a known type.
 pub(super) struct Bench<D: Driver> {
-    pub(super) lane: QueueLane<D>,
+    pub(super) lane: SchedLane<D>,
     pub(super) now: Time,
     pub(super) done: Vec<Bio>,
 }

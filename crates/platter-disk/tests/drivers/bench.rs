@@ -8,8 +8,8 @@ use platter_block::counters::Counters;
 use platter_block::disk::DiskChannel;
 use platter_block::driver::{Driver, Geometry};
 use platter_block::fault::Fault;
-use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{SchedQueue, Settings};
+use platter_block::lane::Lane;
+use platter_block::queue::{QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::segment::{RegionId, Segment};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
@@ -183,7 +183,7 @@ pub(crate) use memory::Pages;
 
 /// A queue over a driver, and the time that it is given.
 pub(crate) struct Bench {
-    pub(crate) lane: QueueLane<Box<dyn Driver>>,
+    pub(crate) lane: SchedLane<Box<dyn Driver>>,
     now: Time,
     pub(crate) done: Vec<Bio>,
 }

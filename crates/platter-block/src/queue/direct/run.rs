@@ -57,52 +57,52 @@ impl DirectQueue {
 
     /// Takes the bios of the next request out of the backlog.
     pub(super) fn take_run(&mut self) -> Option<(Bio, Vec<Bio>)> {
-        let first = self.backlog.pop_front()?;
+        let first = self.store.bios.pop_front()?;
         let mut more = Vec::new();
         let mut run = Run::of(&first);
-        while let Some(next) = self.backlog.front()
+        while let Some(next) = self.store.bios.front()
             && self.may_join(&run, next)
         {
             if more.capacity() == 0 {
-                more = self.spare_lists.pop().unwrap_or_default();
+                more = self.store.spare_lists.pop().unwrap_or_default();
             }
             run.add(next);
-            more.extend(self.backlog.pop_front());
+            more.extend(self.store.bios.pop_front());
         }
-        self.runs -= 1;
-        if self.backlog.is_empty() {
-            self.tail = None;
+        self.store.runs -= 1;
+        if self.store.bios.is_empty() {
+            self.store.tail = None;
         }
         Some((first, more))
     }
 
     /// Puts the bios of a request back at the front of the backlog.
     pub(super) fn put_back(&mut self, first: Bio, mut more: Vec<Bio>) {
-        if self.backlog.is_empty() {
+        if self.store.bios.is_empty() {
             let mut run = Run::of(&first);
             more.iter().for_each(|bio| run.add(bio));
-            self.tail = Some(run);
+            self.store.tail = Some(run);
         }
         while let Some(bio) = more.pop() {
-            self.backlog.push_front(bio);
+            self.store.bios.push_front(bio);
         }
-        self.backlog.push_front(first);
-        self.runs += 1;
+        self.store.bios.push_front(first);
+        self.store.runs += 1;
         self.keep_list(more);
     }
 
     /// Keeps an emptied list of merged bios for the next request.
     pub(super) fn keep_list(&mut self, list: Vec<Bio>) {
         if list.capacity() > 0 {
-            self.spare_lists.push(list);
+            self.store.spare_lists.push(list);
         }
     }
 
     /// Bios were taken out of the middle of the backlog: determines anew which requests it makes.
     pub(super) fn recount(&mut self) {
-        let before = self.runs;
+        let before = self.store.runs;
         let (mut runs, mut last): (u32, Option<Run>) = (0, None);
-        for bio in &self.backlog {
+        for bio in &self.store.bios {
             match &mut last {
                 Some(run) if self.may_join(run, bio) => run.add(bio),
                 _ => {
@@ -111,7 +111,7 @@ impl DirectQueue {
                 }
             }
         }
-        (self.runs, self.tail) = (runs, last);
+        (self.store.runs, self.store.tail) = (runs, last);
         self.counters.dismantled.add(u64::from(before.saturating_sub(runs)));
         self.counters.requests.add(u64::from(runs.saturating_sub(before)));
     }

@@ -3,9 +3,9 @@
 use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
 use crate::elevator::MayQueue;
-use crate::fault::{Fault, Kind, Stage};
+use crate::fault::Kind;
 use crate::queue::is_at_head;
-use crate::queue::split::fits;
+use crate::queue::pause::queue_fault;
 use crate::request::{self, State};
 use crate::time::Time;
 use crate::trace::Action;
@@ -16,19 +16,13 @@ enum Place {
 }
 
 impl SchedQueue {
-    /// Admits a bio on its way to the driver, split into as many requests as it needs.
-    #[inline]
-    pub(super) fn admit(&mut self, now: Time, bio: Bio) {
-        if fits(&self.geometry.limits, &bio) { self.enqueue(now, bio) } else { self.split(now, bio) }
-    }
-
     /// Finds a request for a bio that fits into one: merges it into an existing request, or makes a new one.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, bio: Bio) {
         if bio.op() == Op::Command {
             return self.enqueue_command(now, bio);
         }
-        if self.elevator.is_some() {
+        if self.store.elevator.is_some() {
             return self.enqueue_elevator(now, bio);
         }
         if let Some(last) = self.ready_merge(&bio) {
@@ -50,8 +44,8 @@ impl SchedQueue {
             self.empty_elevator(now);
         }
         self.place_at_end(now, bio);
-        if first && let Some(index) = self.ready.pop_back() {
-            self.ready.insert(self.head(), index);
+        if first && let Some(index) = self.store.ready.pop_back() {
+            self.store.ready.insert(self.head(), index);
         }
         self.unplug_for_waiter(now);
     }
@@ -59,36 +53,37 @@ impl SchedQueue {
     /// The first place on the dispatch list that is behind all barriers: these keep their place in the order.
     fn head(&self) -> usize {
         let barrier = Flags::SOFT_BARRIER | Flags::TAGGED;
-        let last = self.ready.iter().rposition(|&index| self.table.at(index).flags.intersects(barrier));
+        let last =
+            self.store.ready.iter().rposition(|&index| self.store.table.at(index).flags.intersects(barrier));
         last.map_or(0, |at| at + 1)
     }
 
     /// Whether a queue without an elevator may make another request.
     #[inline]
     pub(super) fn may_make(&self) -> bool {
-        self.table.used() < self.settings.nr_requests as usize
+        self.store.table.used() < self.settings.nr_requests as usize
     }
 
     /// Without an elevator a bio may merge into the last request.
     #[inline]
     fn ready_merge(&self, bio: &Bio) -> Option<u32> {
-        let &last = self.ready.back()?;
+        let &last = self.store.ready.back()?;
         let fits =
-            self.settings.merges && self.table.at(last).end() == bio.pos() && self.may_merge(last, bio);
+            self.settings.merges && self.store.table.at(last).end() == bio.pos() && self.may_merge(last, bio);
         fits.then_some(last)
     }
 
     /// Merges the first bio that waits for a request, if a request has room for it by now.
     pub(super) fn merge_waiter(&mut self, now: Time, list: usize) -> bool {
         let Some(bio) = self.waiting[list].front() else { return false };
-        let place = match self.elevator {
+        let place = match self.store.elevator {
             Some(_) => self.find_merge(bio),
             None => self.ready_merge(bio).map(Place::Back),
         };
         let Some(place) = place else { return false };
         let Some(bio) = self.waiting[list].pop_front() else { return false };
         match place {
-            Place::Back(index) if self.elevator.is_none() => {
+            Place::Back(index) if self.store.elevator.is_none() => {
                 self.merge_back(now, index, bio);
             }
             place => self.merge_queued(now, place, bio),
@@ -100,32 +95,34 @@ impl SchedQueue {
     /// grow.
     #[inline]
     pub(super) fn make_ready(&mut self, now: Time, bio: Bio) {
-        if !self.table.has_free() {
-            self.grow_table();
-        }
-        if let Ok(index) = self.table.make(bio, State::Ready) {
-            self.counters.requests.add(1);
-            self.ready.push_back(index);
-            if self.sink.is_some() {
-                self.trace_request(now, Action::GetRequest, index, 0);
-                self.trace_request(now, Action::Insert, index, 0);
-            }
+        if let Some(index) = self.make_request(now, bio) {
+            self.store.ready.push_back(index);
         }
     }
 
+    /// Makes a request for the dispatch list.
+    #[inline]
+    pub(super) fn make_request(&mut self, now: Time, bio: Bio) -> Option<u32> {
+        if !self.store.table.has_free() {
+            self.grow_table();
+        }
+        let index = self.store.table.make(bio, State::Ready).ok()?;
+        self.counters.requests.add(1);
+        self.trace_request(now, Action::GetRequest, index, 0);
+        self.trace_request(now, Action::Insert, index, 0);
+        Some(index)
+    }
+
     #[cold]
-    fn wait_for_request(&mut self, now: Time, mut bio: Bio) {
+    fn wait_for_request(&mut self, now: Time, bio: Bio) {
         if bio.flags().contains(Flags::READAHEAD) {
-            bio.fail(Fault::new(Kind::WouldBlock, Stage::Queue));
-            return self.finish(now, bio);
+            return self.fail(now, bio, queue_fault(Kind::WouldBlock));
         }
         self.counters.request_waits.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::Sleep, &bio);
-        }
+        self.trace_bio(now, Action::Sleep, &bio);
         // A submitter that has to wait for a request starts the device first.
         self.unplug_for_waiter(now);
-        let list = if self.elevator.is_some() { bio.op().dir() as usize } else { 0 };
+        let list = if self.store.elevator.is_some() { bio.op().dir() as usize } else { 0 };
         self.waiting[list].push_back(bio);
         self.note_attention();
     }
@@ -137,20 +134,20 @@ impl SchedQueue {
         let dir = bio.op().dir();
         let may = self.may_queue(&bio);
         let in_line = !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
-        if in_line || !self.pool.take(now, dir, bio.context(), may) {
-            if self.table.used() > 0 {
+        if in_line || !self.store.pool.take(now, dir, bio.context(), may) {
+            if self.store.table.used() > 0 {
                 return self.wait_for_request(now, bio);
             }
             // No completion would wake the waiter: one request is always allowed, whatever the elevator
             // answers.
-            self.pool.take_always(dir);
+            self.store.pool.take_always(dir);
         }
         self.insert_new(now, bio);
     }
 
     /// The elevator's answer to whether a bio may have a request.
     pub(super) fn may_queue(&self, bio: &Bio) -> MayQueue {
-        let Some(elevator) = &self.elevator else { return MayQueue::May };
+        let Some(elevator) = &self.store.elevator else { return MayQueue::May };
         let (context, dir) = (bio.context(), bio.op().dir());
         match request::is_sync(bio.op(), bio.flags()) {
             true => elevator.may_queue(context, dir),
@@ -170,24 +167,22 @@ impl SchedQueue {
     /// Makes a request that is already counted in the pool, and gives it to the elevator.
     pub(super) fn insert_new(&mut self, now: Time, bio: Bio) {
         let waited_for = bio.flags().contains(Flags::SYNC);
-        if !self.table.has_free() {
+        if !self.store.table.has_free() {
             self.grow_table();
         }
-        let Ok(index) = self.table.make(bio, State::Queued) else { return };
+        let Ok(index) = self.store.table.make(bio, State::Queued) else { return };
         self.counters.requests.add(1);
         self.plug_if_empty(now);
-        self.queued += 1;
-        let (id, info) = (self.table.id(index), self.table.at(index).info());
-        if self.settings.merges && !self.table.at(index).flags.intersects(self.unmergeable) {
-            self.ends.insert(index, info.end());
-            self.starts.insert(index, info.pos);
-            self.last_merge = Some(index);
+        self.store.queued += 1;
+        let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());
+        if self.settings.merges && !self.store.table.at(index).flags.intersects(self.unmergeable) {
+            self.store.ends.insert(index, info.end());
+            self.store.starts.insert(index, info.pos);
+            self.store.last_merge = Some(index);
         }
-        if self.sink.is_some() {
-            self.trace_request(now, Action::GetRequest, index, 0);
-            self.trace_request(now, Action::Insert, index, 0);
-        }
-        if let Some(elevator) = &mut self.elevator {
+        self.trace_request(now, Action::GetRequest, index, 0);
+        self.trace_request(now, Action::Insert, index, 0);
+        if let Some(elevator) = &mut self.store.elevator {
             elevator.insert(now, id, &info);
         }
         self.unplug_if_due(now, waited_for);
@@ -197,11 +192,11 @@ impl SchedQueue {
     /// within the limits.
     #[inline]
     fn may_merge(&self, index: u32, bio: &Bio) -> bool {
-        let request = self.table.at(index);
+        let request = self.store.table.at(index);
         let limits = &self.geometry.limits;
         if request.op != bio.op()
             || (request.flags | bio.flags()).intersects(self.unmergeable)
-            || self.table.ioprio(index) != bio.ioprio()
+            || self.store.table.ioprio(index) != bio.ioprio()
             || !matches!(bio.op(), Op::Read | Op::Write | Op::Discard)
             || !request.takes_bios(1)
         {
@@ -214,8 +209,8 @@ impl SchedQueue {
     }
 
     fn elevator_allows(&self, index: u32, bio: &Bio) -> bool {
-        let (id, info) = (self.table.id(index), self.table.at(index).info());
-        self.elevator.as_ref().is_none_or(|e| e.allow_merge(id, &info, &request::info_of(bio)))
+        let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());
+        self.store.elevator.as_ref().is_none_or(|e| e.allow_merge(id, &info, &request::info_of(bio)))
     }
 
     /// Candidates in the order of 2.6.19: the last request merged into, the hash of ends, then the front.
@@ -225,17 +220,17 @@ impl SchedQueue {
             return None;
         }
         let fits = |index: u32| self.may_merge(index, bio) && self.elevator_allows(index, bio);
-        if let Some(last) = self.last_merge
-            && self.table.at(last).end() == bio.pos()
+        if let Some(last) = self.store.last_merge
+            && self.store.table.at(last).end() == bio.pos()
             && fits(last)
         {
             return Some(Place::Back(last));
         }
-        if let Some(index) = self.ends.find(bio.pos(), fits) {
+        if let Some(index) = self.store.ends.find(bio.pos(), fits) {
             return Some(Place::Back(index));
         }
-        if self.elevator.as_ref().is_some_and(|e| e.front_merges()) {
-            return self.starts.find(bio.end(), fits).map(Place::Front);
+        if self.store.elevator.as_ref().is_some_and(|e| e.front_merges()) {
+            return self.store.starts.find(bio.end(), fits).map(Place::Front);
         }
         None
     }
@@ -243,62 +238,58 @@ impl SchedQueue {
     /// The number of queued requests that a search for a request to merge with looks at, for a bio of this range: in the hash of
     /// ends, then in that of starts. For experiments that count the work of the queue.
     pub fn merge_looks(&self, pos: u64, len: u64) -> usize {
-        let front = self.elevator.as_ref().is_some_and(|elevator| elevator.front_merges());
-        self.ends.looks(pos) + if front { self.starts.looks(pos + len) } else { 0 }
+        let front = self.store.elevator.as_ref().is_some_and(|elevator| elevator.front_merges());
+        self.store.ends.looks(pos) + if front { self.store.starts.looks(pos + len) } else { 0 }
     }
 
     #[inline]
     fn merge_back(&mut self, now: Time, index: u32, bio: Bio) {
         self.counters.back_merges.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::BackMerge, &bio);
-        }
-        self.table.push_back(index, bio);
+        self.trace_bio(now, Action::BackMerge, &bio);
+        self.store.table.push_back(index, bio);
     }
 
     fn merge_back_queued(&mut self, now: Time, index: u32, bio: Bio) {
-        let old = self.table.at(index).info();
+        let old = self.store.table.at(index).info();
         self.merge_back(now, index, bio);
-        self.ends.remove(index);
+        self.store.ends.remove(index);
         self.grown(index, &old);
         // The request may now reach its neighbour.
-        let end = self.table.at(index).end();
-        if let Some(next) = self.starts.find(end, |next| self.may_join(index, next)) {
+        let end = self.store.table.at(index).end();
+        if let Some(next) = self.store.starts.find(end, |next| self.may_join(index, next)) {
             self.join(index, next);
         }
-        let end = self.table.at(index).end();
-        self.ends.insert(index, end);
-        self.last_merge = Some(index);
+        let end = self.store.table.at(index).end();
+        self.store.ends.insert(index, end);
+        self.store.last_merge = Some(index);
     }
 
     fn merge_front_queued(&mut self, now: Time, index: u32, bio: Bio) {
-        let old = self.table.at(index).info();
+        let old = self.store.table.at(index).info();
         self.counters.front_merges.add(1);
-        if self.sink.is_some() {
-            self.trace_bio(now, Action::FrontMerge, &bio);
-        }
-        self.table.push_front(index, bio);
-        self.starts.remove(index);
+        self.trace_bio(now, Action::FrontMerge, &bio);
+        self.store.table.push_front(index, bio);
+        self.store.starts.remove(index);
         self.grown(index, &old);
-        let start = self.table.at(index).pos;
-        self.starts.insert(index, start);
+        let start = self.store.table.at(index).pos;
+        self.store.starts.insert(index, start);
         // No request can end here: the bio would have been merged at its end.
-        self.last_merge = Some(index);
+        self.store.last_merge = Some(index);
     }
 
     fn grown(&mut self, index: u32, old: &crate::elevator::RequestInfo) {
-        let (id, new) = (self.table.id(index), self.table.at(index).info());
-        if let Some(elevator) = &mut self.elevator {
+        let (id, new) = (self.store.table.id(index), self.store.table.at(index).info());
+        if let Some(elevator) = &mut self.store.elevator {
             elevator.merged(id, old, &new);
         }
     }
 
     fn may_join(&self, front: u32, back: u32) -> bool {
-        let (f, b) = (self.table.at(front), self.table.at(back));
+        let (f, b) = (self.store.table.at(front), self.store.table.at(back));
         let limits = &self.geometry.limits;
         front != back
             && f.op == b.op
-            && self.table.ioprio(front) == self.table.ioprio(back)
+            && self.store.table.ioprio(front) == self.store.table.ioprio(back)
             && f.info().context == b.info().context
             && f.takes_bios(b.bios)
             && f.len + b.len <= limits.max_bytes_at(f.op, f.pos)
@@ -307,24 +298,24 @@ impl SchedQueue {
     }
 
     fn elevator_joins(&self, front: u32, back: u32) -> bool {
-        let (front, back) = (self.table.id(front), self.table.id(back));
-        self.elevator.as_ref().is_none_or(|elevator| elevator.allow_join(front, back))
+        let (front, back) = (self.store.table.id(front), self.store.table.id(back));
+        self.store.elevator.as_ref().is_none_or(|elevator| elevator.allow_join(front, back))
     }
 
     /// Joins two queued neighbours into one request. The caller updates the survivor's hash of ends.
     fn join(&mut self, front: u32, back: u32) {
-        let (old, id) = (self.table.at(front).info(), self.table.id(front));
-        let (absorbed, info) = (self.table.id(back), self.table.at(back).info());
-        self.ends.remove(back);
-        self.starts.remove(back);
+        let (old, id) = (self.store.table.at(front).info(), self.store.table.id(front));
+        let (absorbed, info) = (self.store.table.id(back), self.store.table.at(back).info());
+        self.store.ends.remove(back);
+        self.store.starts.remove(back);
         self.counters.request_merges.add(1);
         if self.withdrawn > 0 {
             self.pass_mark_on(front, back);
         }
-        self.table.absorb(front, back);
-        self.queued -= 1;
-        self.pool.put(info.dir);
-        if let Some(elevator) = &mut self.elevator {
+        self.store.table.absorb(front, back);
+        self.store.queued -= 1;
+        self.store.pool.put(info.dir);
+        if let Some(elevator) = &mut self.store.elevator {
             elevator.absorbed(id, absorbed, &info);
         }
         self.grown(front, &old);
@@ -334,26 +325,26 @@ impl SchedQueue {
     /// or wants to wait.
     #[inline]
     pub(super) fn next_from_elevator(&mut self, now: Time) -> Option<u32> {
-        if self.elevator.is_none() || self.plug.is_plugged() {
+        if self.store.elevator.is_none() || self.store.plug.is_plugged() {
             return None;
         }
         // From a disk that fails or is gone nothing is held back. What waits until others have been quiet for long would wait
         // as long as these try again, and to wait for the next request of a sequence would gain nothing.
-        self.choose(now, self.order.is_closed() || self.fails)
+        self.choose(now, self.order.is_closed() || self.store.fails)
     }
 
     pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
-        let elevator = self.elevator.as_mut()?;
+        let elevator = self.store.elevator.as_mut()?;
         let Some(id) = elevator.dispatch(now, force) else {
             // Waiting is fine as long as a completion or a timer can end it.
             let endless = || self.in_flight == 0 && elevator.next_wakeup().is_none();
-            if self.queued > 0 && (force || elevator.is_empty() || endless()) {
+            if self.store.queued > 0 && (force || elevator.is_empty() || endless()) {
                 self.replace_broken(now, "did not return a request that it held");
                 return self.choose(now, force);
             }
             return None;
         };
-        let Some(index) = self.table.find(id, State::Queued) else {
+        let Some(index) = self.store.table.find(id, State::Queued) else {
             self.replace_broken(now, "returned a request that it did not hold");
             return self.choose(now, force);
         };
@@ -362,13 +353,13 @@ impl SchedQueue {
     }
 
     pub(super) fn leave_elevator(&mut self, index: u32) {
-        self.ends.remove(index);
-        self.starts.remove(index);
-        if self.last_merge == Some(index) {
-            self.last_merge = None;
+        self.store.ends.remove(index);
+        self.store.starts.remove(index);
+        if self.store.last_merge == Some(index) {
+            self.store.last_merge = None;
         }
-        self.queued -= 1;
-        let request = self.table.at_mut(index);
+        self.store.queued -= 1;
+        let request = self.store.table.at_mut(index);
         request.state = State::Ready;
         request.chosen = true;
     }

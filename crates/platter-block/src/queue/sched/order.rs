@@ -9,165 +9,23 @@
 //! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
 //! after it. Such a failure is not remembered, because no completed data is lost.
 
-use super::{Rest, Role, SchedQueue};
+use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::queue::Ordered;
-use crate::queue::family::Parent;
-use crate::request::State;
+use crate::queue::family::{Parent, Role};
+use crate::queue::pause::queue_fault;
+use crate::queue::{FLUSH, Rest};
 use crate::time::{Span, Time};
-use crate::trace::Action;
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
-pub(super) const IN_DOUBT: Fault = Fault::new(Kind::InDoubt, Stage::Queue);
-
-/// Parent of the queue's own flush.
-pub(super) const FLUSH: u32 = u32::MAX - 1;
+pub(super) const IN_DOUBT: Fault = queue_fault(Kind::InDoubt);
 
 pub(super) const PRE: u8 = 1;
 pub(super) const DATA: u8 = 2;
 pub(super) const POST: u8 = 4;
 
-/// Longest time that a flush waits for the data of other sequences, so that it can cover that data too
-/// (`FLUSH_PENDING_TIMEOUT`).
-const PENDING_TIMEOUT: Span = Span::from_secs(5);
-
-/// A barrier that the device has as an ordered tag.
-pub(super) struct Tag {
-    /// Its family.
-    pub(super) at: u32,
-    /// A request has failed since it was sent: nothing more is sent.
-    pub(super) broken: bool,
-    /// A step was aborted, or must be repeated for another reason.
-    pub(super) redo: bool,
-}
-
-#[derive(Default)]
-pub(super) struct Order {
-    /// Sequences that wait for the next flush, and the time since when they do.
-    pending: Vec<u32>,
-    pending_since: Time,
-    /// Sequences that the running flush serves.
-    running: Vec<u32>,
-    flush_in_flight: bool,
-    /// Something else flushes the device; the sequences that wait start when it has ended.
-    flush_denied: bool,
-    /// Sequences whose data is being written.
-    data_in_flight: u32,
-    /// A hard barrier that waits for the queue to drain, and the time since when it does.
-    pub(super) barrier: Option<Bio>,
-    pub(super) barrier_since: Time,
-    /// Until when it waits instead, because nothing was run when its time was over.
-    pub(super) barrier_until: Option<Time>,
-    /// The waiting barrier must drain: the device has aborted it as an ordered tag.
-    pub(super) by_drain: bool,
-    /// The barrier that the device has as an ordered tag.
-    pub(super) tag: Option<Tag>,
-    /// The last ordered tag has failed, and the device may still abort requests behind it. They must be back before
-    /// anything else is sent.
-    pub(super) settling: bool,
-    /// New bios are held back although no barrier waits: a barrier runs, or an ordered tag is on its way that they
-    /// must not follow yet.
-    pub(super) shut: bool,
-    /// Bios submitted after the barrier.
-    pub(super) held: VecDeque<Bio>,
-    /// Bios that were held back are being admitted.
-    releasing: bool,
-    /// The waiting barrier is soft: it takes its place as soon as other queues have started all their requests.
-    pub(super) only_places: bool,
-    /// Contents of other queues of the same device.
-    pub(super) outside: Rest,
-    pub(super) failed: Option<Fault>,
-    /// The mode to switch to once the queue has drained. New bios are held back until then.
-    pub(super) switching: Option<Ordered>,
-}
-
-impl Order {
-    /// Whether new bios must be held back.
-    #[inline]
-    pub(super) fn is_closed(&self) -> bool {
-        self.is_closed_by_barrier() || self.switching.is_some()
-    }
-
-    /// Whether they must be held back because of a barrier.
-    #[inline]
-    pub(super) fn is_closed_by_barrier(&self) -> bool {
-        self.shut || self.barrier.is_some()
-    }
-
-    /// Whether a barrier has closed the queue or is on its way as an ordered tag.
-    pub(super) fn is_watched(&self) -> bool {
-        self.is_closed() || self.tag.is_some()
-    }
-
-    /// The barrier that waits for the queue to drain.
-    pub(super) fn waiting_barrier(&self) -> Option<&Bio> {
-        self.barrier.as_ref()
-    }
-
-    /// Whether the waiting barrier must wait for other queues.
-    fn waits_for_outside(&self) -> bool {
-        match self.outside {
-            Rest::Settled => false,
-            Rest::Started => !self.only_places,
-            Rest::Waits => true,
-        }
-    }
-
-    /// Whether there are bios that are carried out in steps.
-    pub(super) fn has_sequences(&self) -> bool {
-        self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
-    }
-
-    /// Bios that have not been admitted: the barrier and the bios after it.
-    pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
-        self.barrier.iter().chain(&self.held)
-    }
-
-    pub(super) fn held_back_len(&self) -> usize {
-        usize::from(self.barrier.is_some()) + self.held.len()
-    }
-
-    /// Bios submitted after the barrier.
-    pub(super) fn held_back_mut(&mut self) -> &mut VecDeque<Bio> {
-        &mut self.held
-    }
-
-    /// Removes the sequences that match from those that wait for a flush, and returns them.
-    pub(super) fn take_sequences(&mut self, matches: impl Fn(u32) -> bool) -> Vec<u32> {
-        let mut taken: Vec<u32> = Vec::new();
-        for list in [&mut self.pending, &mut self.running] {
-            list.retain(|&at| {
-                let stays = !matches(at);
-                taken.extend((!stays).then_some(at));
-                stays
-            });
-        }
-        taken
-    }
-
-    /// Whether a flush runs that no sequence waits for.
-    pub(super) fn flush_is_forsaken(&self) -> bool {
-        self.flush_in_flight && self.running.is_empty()
-    }
-
-    pub(super) fn is_idle(&self) -> bool {
-        !self.is_closed() && self.held.is_empty() && self.pending.is_empty() && !self.flush_in_flight
-    }
-
-    #[inline]
-    pub(super) fn deadline(&self) -> Option<Time> {
-        let waits = !self.pending.is_empty() && !self.flush_in_flight && !self.flush_denied;
-        waits.then(|| self.pending_since + PENDING_TIMEOUT)
-    }
-}
-
-/// Whether a bio is the queue's own flush, which has no submitter.
-pub(super) fn is_own_flush(bio: &Bio) -> bool {
-    bio.parent() == FLUSH
-}
+/// How much longer a barrier waits if the queue was not run at the end of its time.
+const GRACE: Span = Span::from_secs(1);
 
 /// Whether a barrier that ended with this status has not kept its order: it was given up before everything before it
 /// had completed, or while something of its own was still on the way to the disk.
@@ -203,16 +61,6 @@ impl SchedQueue {
     /// Whether a soft barrier waits until other queues of the device have started all their requests.
     pub fn soft_barrier_pending(&self) -> bool {
         self.order.barrier.is_some() && self.order.only_places
-    }
-
-    /// Until when a barrier waits for other queues of the device.
-    pub(super) fn barrier_deadline(&self) -> Option<Time> {
-        let waits = self.order.barrier.is_some()
-            && self.order.waits_for_outside()
-            && !defect::is_on(Defect::BarrierNeverFails);
-        let until =
-            || self.order.barrier_until.unwrap_or(self.order.barrier_since + self.settings.barrier_timeout);
-        waits.then(until)
     }
 
     /// Number of barriers that failed because other queues of the device did not become idle.
@@ -275,8 +123,7 @@ impl SchedQueue {
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
         let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);
         if ordered && self.doubts.exist() {
-            bio.fail(IN_DOUBT);
-            return self.finish(now, bio);
+            return self.fail(now, bio, IN_DOUBT);
         }
         let only_places = flags.contains(Flags::SOFT_BARRIER) && !closes;
         if closes || (only_places && self.order.outside == Rest::Waits) {
@@ -287,7 +134,7 @@ impl SchedQueue {
             self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
             self.unplug_for_waiter(now);
             self.try_barrier(now);
-            return self.note_held();
+            return self.note_attention();
         }
         let fua = flags.contains(Flags::FUA) && bio.op().changes();
         if fua && !flags.contains(Flags::PREFLUSH) && bio.op() == Op::Write && cache && self.can_fua() {
@@ -330,9 +177,9 @@ impl SchedQueue {
 
     /// Moves all queued and waiting requests to the dispatch list, in the elevator's order.
     pub(super) fn empty_elevator(&mut self, now: Time) {
-        while self.queued > 0 {
+        while self.store.queued > 0 {
             let Some(index) = self.choose(now, true) else { break };
-            self.ready.push_back(index);
+            self.store.ready.push_back(index);
         }
         for list in 0..self.waiting.len() {
             while let Some(bio) = self.waiting[list].pop_front() {
@@ -344,8 +191,8 @@ impl SchedQueue {
 
     /// Adds a request at the end of the dispatch list, bypassing the elevator.
     pub(super) fn place_at_end(&mut self, now: Time, bio: Bio) {
-        if self.elevator.is_some() {
-            self.pool.take_always(bio.op().dir());
+        if self.store.elevator.is_some() {
+            self.store.pool.take_always(bio.op().dir());
         }
         self.make_ready(now, bio);
     }
@@ -485,19 +332,11 @@ impl SchedQueue {
         let mut flush = self.spare_bio();
         flush.add_flags(Flags::NOMERGE | Flags::SYNC);
         flush.set_parent(FLUSH);
-        if self.elevator.is_some() {
-            self.pool.take_always(flush.op().dir());
+        if self.store.elevator.is_some() {
+            self.store.pool.take_always(flush.op().dir());
         }
-        if !self.table.has_free() {
-            self.grow_table();
-        }
-        if let Ok(index) = self.table.make(flush, State::Ready) {
-            self.counters.requests.add(1);
-            self.ready.push_front(index);
-            if self.sink.is_some() {
-                self.trace_request(now, Action::GetRequest, index, 0);
-                self.trace_request(now, Action::Insert, index, 0);
-            }
+        if let Some(index) = self.make_request(now, flush) {
+            self.store.ready.push_front(index);
         }
     }
 
@@ -543,11 +382,20 @@ impl SchedQueue {
         }
     }
 
+    /// The time is over that a barrier waits for other queues. A whole program that was stopped runs its lanes one after the
+    /// other: the others get the chance to.
+    pub(super) fn barrier_is_late(&mut self, now: Time, at: Time) {
+        match self.order.barrier_until {
+            None if now.since(at) > GRACE => self.order.barrier_until = Some(now + GRACE),
+            _ => self.fail_barrier(now, Kind::LaneStalled),
+        }
+    }
+
     /// Fails a barrier that waits for the queue to drain.
     pub(super) fn fail_barrier(&mut self, now: Time, why: Kind) {
         let Some(mut bio) = self.order.barrier.take() else { return };
         self.order.by_drain = false;
-        bio.fail(Fault::new(why, Stage::Queue));
+        bio.fail(queue_fault(why));
         match why {
             Kind::LaneStalled => self.counters.barriers_stalled.add(1),
             Kind::TimedOut => self.counters.timeouts.add(1),
@@ -563,9 +411,8 @@ impl SchedQueue {
     pub(super) fn end_barrier(&mut self, now: Time, status: Status) {
         self.counters.barriers.add(1);
         if is_out_of_order(status) {
-            while let Some(mut bio) = self.order.held.pop_front() {
-                bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
-                self.finish(now, bio);
+            while let Some(bio) = self.order.held.pop_front() {
+                self.fail(now, bio, queue_fault(Kind::Cancelled));
             }
         }
         self.let_in(now);

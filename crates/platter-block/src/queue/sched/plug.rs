@@ -3,7 +3,7 @@
 
 use super::SchedQueue;
 use crate::time::{Span, Time};
-use crate::trace::Action;
+use crate::trace::{Action, Event};
 
 /// When a plugged device starts without being asked to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,34 +51,31 @@ impl SchedQueue {
     /// Plugs an empty queue just before it gets a request.
     #[inline]
     pub(super) fn plug_if_empty(&mut self, now: Time) {
-        let empty = self.queued == 0 && self.plug.since.is_none();
-        if self.plug.settings.is_some() && empty && !self.order.is_closed() {
-            self.plug.since = Some(now);
-            self.plug.deadline().into_iter().for_each(|at| self.arm(at));
+        let empty = self.store.queued == 0 && self.store.plug.since.is_none();
+        if self.store.plug.settings.is_some() && empty && !self.order.is_closed() {
+            self.store.plug.since = Some(now);
+            self.store.plug.deadline().into_iter().for_each(|at| self.arm(at));
             self.counters.plugs.add(1);
-            if self.sink.is_some() {
-                self.trace_queue(now, Action::Plug, 0);
-            }
+            self.trace(|| Event::of_queue(now, Action::Plug, 0));
         }
     }
 
     /// After an insertion: unplugs if enough requests wait, or if a thread waits for this one.
     #[inline]
     pub(super) fn unplug_if_due(&mut self, now: Time, sync: bool) {
-        let Some(settings) = self.plug.settings else { return };
-        if self.plug.since.is_some() && (sync || self.queued >= settings.threshold) {
+        let Some(settings) = self.store.plug.settings else { return };
+        if self.store.plug.since.is_some() && (sync || self.store.queued >= settings.threshold) {
             self.unplug(now, Action::Unplug);
         }
     }
 
     pub(super) fn unplug(&mut self, now: Time, why: Action) {
-        if self.plug.since.take().is_none() {
+        if self.store.plug.since.take().is_none() {
             return;
         }
         let timer = why == Action::UnplugTimer;
         if timer { &self.counters.unplugs_timer } else { &self.counters.unplugs }.add(1);
-        if self.sink.is_some() {
-            self.trace_queue(now, why, u64::from(self.queued));
-        }
+        let queued = u64::from(self.store.queued);
+        self.trace(|| Event::of_queue(now, why, queued));
     }
 }

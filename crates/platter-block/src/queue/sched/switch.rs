@@ -13,43 +13,27 @@ use crate::queue::Ordered;
 use crate::request::State;
 use crate::time::Time;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec::Vec;
 
 impl SchedQueue {
-    /// Starts no further request until [`SchedQueue::unfreeze`]; requests with the driver continue.
-    pub fn freeze(&mut self) {
-        self.frozen = true;
-    }
-
-    /// Lets requests start again.
-    pub fn unfreeze(&mut self) {
-        self.frozen = false;
-    }
-
-    /// Whether the queue is frozen.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
-    }
-
     /// State of the request pool for one direction.
     pub fn pool_stats(&self, dir: Dir) -> PoolStats {
-        self.pool.stats(dir)
+        self.store.pool.stats(dir)
     }
 
     /// Replaces the elevator. Requests that the old elevator held go to the dispatch list in its order; none
     /// is lost, and none passes through the new one.
     pub fn switch_elevator(&mut self, now: Time, elevator: Option<Box<dyn Elevator>>) {
         self.unplug_for_waiter(now);
-        while self.queued > 0 {
+        while self.store.queued > 0 {
             let Some(index) = self.choose(now, true) else { break };
-            self.ready.push_back(index);
+            self.store.ready.push_back(index);
         }
-        self.table.forget_choices();
-        let had_elevator = self.elevator.is_some();
+        self.store.table.forget_choices();
+        let had_elevator = self.store.elevator.is_some();
         self.set_elevator(elevator);
-        self.elevator_fault = None;
+        self.store.elevator_fault = None;
         self.recount_pool(had_elevator);
         let mut waiting: Vec<Bio> = Vec::new();
         self.waiting.iter_mut().for_each(|list| waiting.extend(list.drain(..)));
@@ -60,15 +44,19 @@ impl SchedQueue {
 
     /// The pool counts requests only while there is an elevator.
     fn recount_pool(&mut self, had_elevator: bool) {
-        if had_elevator == self.elevator.is_some() {
+        if had_elevator == self.store.elevator.is_some() {
             return;
         }
-        self.pool = super::RequestPool::new(&self.settings);
-        if self.elevator.is_some() {
-            let live: Vec<u32> =
-                self.table.in_state(State::Ready).chain(self.table.in_state(State::Started)).collect();
+        self.store.pool = super::RequestPool::new(&self.settings);
+        if self.store.elevator.is_some() {
+            let live: Vec<u32> = self
+                .store
+                .table
+                .in_state(State::Ready)
+                .chain(self.store.table.in_state(State::Started))
+                .collect();
             for index in live {
-                self.pool.take_always(self.table.at(index).op.dir());
+                self.store.pool.take_always(self.store.table.at(index).op.dir());
             }
         }
     }
@@ -77,16 +65,16 @@ impl SchedQueue {
     #[cold]
     pub(super) fn replace_broken(&mut self, now: Time, what: &str) {
         let name = self.elevator_name();
-        self.elevator_fault = Some(format!("elevator {name} {what}; noop took over"));
-        self.table.forget_choices();
+        self.store.elevator_fault = Some(format!("elevator {name} {what}; noop took over"));
+        self.store.table.forget_choices();
         let mut noop = Noop::default();
-        noop.reserve(self.table.capacity());
-        let held: Vec<u32> = self.table.in_state(State::Queued).collect();
+        noop.reserve(self.store.table.capacity());
+        let held: Vec<u32> = self.store.table.in_state(State::Queued).collect();
         for &index in &held {
-            noop.insert(now, self.table.id(index), &self.table.at(index).info());
+            noop.insert(now, self.store.table.id(index), &self.store.table.at(index).info());
         }
-        self.queued = held.len() as u32;
-        self.elevator = Some(Box::new(noop));
+        self.store.queued = held.len() as u32;
+        self.store.elevator = Some(Box::new(noop));
     }
 }
 
@@ -128,11 +116,8 @@ impl SchedQueue {
     /// Whether no request exists or will be made of what was admitted, except those given up. Parents of bios that are held
     /// back may exist.
     fn has_nothing_to_send(&self) -> bool {
-        self.table.used() == self.quarantined as usize
-            && self.waiting.iter().all(VecDeque::is_empty)
-            && self.retries.is_empty()
-            && self.paused.is_empty()
-            && self.doubts.held.is_empty()
+        self.store.table.used() == self.quarantined as usize
+            && self.nothing_waits()
             && !self.order.has_sequences()
     }
 }

@@ -13,16 +13,16 @@
 //! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it,
 //! if given-up requests are with the driver, or if it flushes a device that has nothing to flush.
 
-use super::order::{DATA, IN_DOUBT, POST, PRE, Tag, is_out_of_order};
-use super::{Rest, Role, SchedQueue, order};
+use super::SchedQueue;
+use super::order::{DATA, IN_DOUBT, POST, PRE, is_out_of_order};
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
-use crate::queue::Ordered;
-use crate::queue::family::Parent;
-use crate::queue::is_full;
-use crate::queue::pause::{fault_of, may_pass};
+use crate::queue::family::{Parent, Role};
+use crate::queue::order::Tag;
+use crate::queue::pause::{fault_of, may_pass, queue_fault};
 use crate::queue::split::front_bytes;
+use crate::queue::{FLUSH, Ordered, Rest, is_full};
 use crate::request::State;
 use crate::time::Time;
 use alloc::vec::Vec;
@@ -55,7 +55,7 @@ impl SchedQueue {
         let Some(bio) = self.order.barrier.as_ref().filter(|_| !self.order.only_places) else { return false };
         let steps = self.barrier_steps(bio);
         let flushes = steps & (PRE | POST) != 0;
-        let zeroes = |parent: &Parent<Role>| matches!(parent.role, Role::Zeroes(_));
+        let zeroes = |parent: &Parent| matches!(parent.role, Role::Zeroes(_));
         !self.order.by_drain
             && self.order.tag.is_none()
             && self.order.outside == Rest::Settled
@@ -81,11 +81,8 @@ impl SchedQueue {
 
     /// Whether the driver has everything that was admitted, and none of it was given up.
     fn all_is_sent(&self) -> bool {
-        self.table.used() == self.in_flight as usize
-            && self.waiting.iter().all(|list| list.is_empty())
-            && self.retries.is_empty()
-            && self.paused.is_empty()
-            && self.doubts.held.is_empty()
+        self.store.table.used() == self.in_flight as usize
+            && self.nothing_waits()
             && !self.doubts.exist()
             && self.quarantined == 0
     }
@@ -122,10 +119,7 @@ impl SchedQueue {
     /// Marks everything that was submitted before the ordered tag, which is all that the driver has. A retry of it gets to
     /// the device behind the tag, and may be aborted there as if it belonged there.
     fn mark_sent(&mut self) {
-        let started: Vec<u32> = self.table.in_state(State::Started).collect();
-        for index in started {
-            self.table.for_each_bio_mut(index, |bio| bio.add_flags(Flags::BEFORE_TAG));
-        }
+        self.flag_started(Flags::BEFORE_TAG);
     }
 
     /// Whether a bio must not follow the ordered tag that is on its way, because it has several steps.
@@ -154,7 +148,7 @@ impl SchedQueue {
         if self.order.tag.is_none() {
             return;
         }
-        let request = self.table.at(index);
+        let request = self.store.table.at(index);
         if !is_full(request.op, request.len, result) {
             self.break_tag(now);
         }
@@ -181,7 +175,7 @@ impl SchedQueue {
     /// Takes every bio out of the queue that the driver does not have, except those held back.
     fn take_unsent(&mut self) -> Vec<Bio> {
         let mut out: Vec<Bio> = Vec::new();
-        self.withdraw_from_requests(&|bio| !order::is_own_flush(bio), &mut out);
+        self.withdraw_from_requests(&|bio| bio.parent() != FLUSH, &mut out);
         out.extend(self.retries.drain(..));
         self.waiting.iter_mut().for_each(|list| out.extend(list.drain(..)));
         out.extend(self.doubts.held.drain(..));
@@ -192,8 +186,8 @@ impl SchedQueue {
     #[cold]
     pub(super) fn fail_unsent_tag(&mut self, now: Time) {
         let Some(at) = self.order.tag.as_ref().map(|tag| tag.at) else { return };
-        let mut ready = self.table.in_state(State::Ready);
-        let unsent = ready.any(|index| self.table.at(index).flags.contains(Flags::TAGGED));
+        let mut ready = self.store.table.in_state(State::Ready);
+        let unsent = ready.any(|index| self.store.table.at(index).flags.contains(Flags::TAGGED));
         drop(ready);
         if unsent && let Some(parent) = self.families.get_mut(at) {
             parent.bio.fail(IN_DOUBT);
@@ -261,9 +255,8 @@ impl SchedQueue {
         if is_out_of_order(status) {
             // What is behind a barrier that has not kept its order fails, now or when the device aborts it.
             self.count_as_complete();
-            for mut bio in self.take_unsent() {
-                bio.fail(Fault::new(Kind::Cancelled, Stage::Queue));
-                self.finish(now, bio);
+            for bio in self.take_unsent() {
+                self.fail(now, bio, queue_fault(Kind::Cancelled));
             }
         }
         self.finish(now, bio);

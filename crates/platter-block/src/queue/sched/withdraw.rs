@@ -1,104 +1,32 @@
-//! Takes bios out of a queue before the driver has them: at their deadlines, when they are cancelled, and when
-//! nothing can start any more.
+//! Takes bios out of the shared queue before the driver has them: at their deadlines, when they are cancelled, and when
+//! nothing can start any more; and what follows from ranges in doubt.
 //!
 //! Elevators have no call to remove a request, and need none: a bio that leaves a request before it starts leaves a
 //! placeholder, and the request is dismantled when it is about to start.
 
 use super::{Role, SchedQueue, order};
-use crate::bio::{Bio, Flags};
+use crate::bio::{Bio, Flags, Op};
 use crate::defect::{self, Defect};
-use crate::fault::{Fault, Kind, Stage};
-use crate::queue::pause::take_matching;
+use crate::fault::Kind;
+use crate::queue::pause::{queue_fault, take_matching};
 use crate::request::{Marks, State};
 use crate::time::Time;
 use alloc::vec::Vec;
 
 impl SchedQueue {
-    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]. For the others,
-    /// `ask` is called with the tags of their requests; they are not retried, whatever their result.
-    pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
-        self.withdraw(now, which, Kind::Cancelled);
-        let started: Vec<u32> = self.table.in_state(State::Started).collect();
-        for index in started {
-            let mut found = false;
-            self.table.for_each_bio_mut(index, |bio| {
-                if !bio.flags().contains(Flags::ORPHAN) && !order::is_own_flush(bio) && which(bio) {
-                    bio.add_flags(Flags::LAST);
-                    found = true;
-                }
-            });
-            // What the device has behind an ordered tag relies on its place.
-            if found && !self.table.at(index).flags.contains(Flags::TAGGED) {
-                ask(index);
-            }
-        }
-        self.attend(now);
-    }
-
-    /// A barrier passes although requests of this queue have not been reported, because the device has completed them
-    /// all. If such a request turns out to have failed or to be short, it is not retried, because the retry would
-    /// come after the barrier; its bios fail.
-    pub fn count_as_complete(&mut self) {
-        let started: Vec<u32> = self.table.in_state(State::Started).collect();
-        for index in started {
-            self.table.for_each_bio_mut(index, |bio| bio.add_flags(Flags::LAST));
-        }
-    }
-
-    /// The tag of a request that was given up as a whole and not returned by this call before: the driver may be
-    /// asked to cancel it.
-    pub fn next_given_up(&mut self) -> Option<u32> {
-        self.doubts.given_up.pop()
-    }
-
-    /// Fails every bio that matches and that the driver does not have.
-    #[cold]
-    pub(super) fn withdraw(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
-        let mut out: Vec<Bio> = Vec::new();
-        for list in &mut self.waiting {
-            take_matching(list, which, &mut out);
-        }
-        // The queue's own flush has no submitter: the sequences that wait for it are handled below.
-        let of_submitter = |bio: &Bio| !order::is_own_flush(bio) && which(bio);
-        take_matching(&mut self.retries, &of_submitter, &mut out);
-        self.paused.withdraw(&of_submitter, &mut out);
-        take_matching(self.order.held_back_mut(), which, &mut out);
-        self.withdraw_from_requests(&of_submitter, &mut out);
-        let mut in_doubt: Vec<Bio> = Vec::new();
-        take_matching(&mut self.doubts.held, which, &mut in_doubt);
-        let kind_in_doubt = if why == Kind::TimedOut { Kind::InDoubt } else { why };
-        self.fail_all(now, out, why);
-        self.fail_all(now, in_doubt, kind_in_doubt);
-        self.withdraw_sequences(now, which, why);
-        if self.order.waiting_barrier().is_some_and(which) {
-            self.fail_barrier(now, why);
-        }
-        self.note_attention();
-    }
-
-    fn fail_all(&mut self, now: Time, bios: Vec<Bio>, kind: Kind) {
-        for mut bio in bios {
-            if matches!(kind, Kind::TimedOut | Kind::InDoubt) {
-                self.counters.timeouts.add(1);
-            }
-            bio.fail(Fault::new(kind, Stage::Queue));
-            self.finish(now, bio);
-        }
-    }
-
     /// Takes bios out of requests that have not started, and marks those requests.
     pub(super) fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
         let idle: Vec<u32> =
-            self.table.in_state(State::Queued).chain(self.table.in_state(State::Ready)).collect();
+            self.store.table.in_state(State::Queued).chain(self.store.table.in_state(State::Ready)).collect();
         for index in idle {
             let before = out.len();
-            self.table.for_each_bio_mut(index, |bio| {
+            self.store.table.for_each_bio_mut(index, |bio| {
                 if !bio.flags().contains(Flags::ORPHAN) && which(bio) {
                     out.push(bio.leave_placeholder());
                 }
             });
-            if out.len() > before && !self.table.at(index).marks.contains(Marks::WITHDRAWN) {
-                self.table.at_mut(index).marks.add(Marks::WITHDRAWN);
+            if out.len() > before && !self.store.table.at(index).marks.contains(Marks::WITHDRAWN) {
+                self.store.table.at_mut(index).marks.add(Marks::WITHDRAWN);
                 self.withdrawn += 1;
             }
         }
@@ -107,20 +35,20 @@ impl SchedQueue {
     /// Has a request be dismantled if the one that it is about to absorb would have been: placeholders have no memory.
     #[cold]
     pub(super) fn pass_mark_on(&mut self, survivor: u32, absorbed: u32) {
-        let is_marked = |index| self.table.at(index).marks.contains(Marks::WITHDRAWN);
+        let is_marked = |index| self.store.table.at(index).marks.contains(Marks::WITHDRAWN);
         if !is_marked(absorbed) || defect::is_on(Defect::AbsorbedAsWhole) {
             return;
         }
         if is_marked(survivor) {
             self.withdrawn -= 1;
         } else {
-            self.table.at_mut(survivor).marks.add(Marks::WITHDRAWN);
+            self.store.table.at_mut(survivor).marks.add(Marks::WITHDRAWN);
         }
     }
 
     /// Ends sequences that wait for a flush. What is cancelled has changed nothing, so one whose data the device has carried
     /// out is not: it ends with the flush, as what the driver has ends with the driver's result.
-    fn withdraw_sequences(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+    pub(super) fn withdraw_sequences(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
         let families = &self.families;
         let may_end = |role: &Role| match role {
             Role::Sequence { steps, .. } => why != Kind::Cancelled || *steps & order::PRE != 0,
@@ -136,7 +64,7 @@ impl SchedQueue {
         }
         for at in sequences {
             if let Some(parent) = self.families.get_mut(at) {
-                parent.bio.fail(Fault::new(why, Stage::Queue));
+                parent.bio.fail(queue_fault(why));
                 if why == Kind::TimedOut {
                     self.counters.timeouts.add(1);
                 }
@@ -146,5 +74,95 @@ impl SchedQueue {
             }
             self.advance_sequence(now, at);
         }
+    }
+
+    /// Sets the ranges (first byte, byte past the last) that requests of other queues of the device may still change.
+    pub fn set_outside_doubts(&mut self, now: Time, ranges: impl Iterator<Item = (u64, u64)>) {
+        self.doubts.set_outside(ranges);
+        if self.doubts.exist() {
+            self.doubt_arose(now);
+        }
+        self.release_held(now);
+        self.attend(now);
+    }
+
+    /// Whether bios wait for the end of a doubt.
+    #[inline]
+    pub fn holds_for_doubt(&self) -> bool {
+        !self.doubts.held.is_empty()
+    }
+
+    /// Fails the bios that wait for the end of a doubt and match with [`Kind::LaneStalled`]: the queue in doubt is not run.
+    /// Returns whether there were any.
+    pub fn fail_held(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) -> bool {
+        let mut stalled: Vec<Bio> = Vec::new();
+        take_matching(&mut self.doubts.held, which, &mut stalled);
+        let any = !stalled.is_empty();
+        self.fail_all(now, stalled, Kind::LaneStalled);
+        self.attend(now);
+        any
+    }
+
+    /// The running flush serves no sequence any more.
+    pub(super) fn quarantine_flush(&mut self, now: Time) {
+        let mut started = self.store.table.in_state(State::Started);
+        let flush = started.find(|&index| {
+            self.store.table.at(index).op == Op::Flush
+                && !self.store.table.at(index).marks.contains(Marks::QUARANTINED)
+        });
+        drop(started);
+        if let Some(index) = flush {
+            self.quarantine(now, index);
+            self.look_whether_stuck(now);
+        }
+    }
+
+    /// A barrier cannot succeed while a change of the device may arrive at any time, so barriers fail.
+    pub(super) fn doubt_arose(&mut self, now: Time) {
+        self.attention = true;
+        if !defect::is_on(Defect::BarrierWaitsForQuarantine) {
+            self.fail_barrier(now, Kind::InDoubt);
+            self.fail_unsent_tag(now);
+        }
+    }
+
+    /// Whether a request may go to the driver unchanged.
+    pub(super) fn may_start(&self, index: u32) -> bool {
+        let request = self.store.table.at(index);
+        !request.marks.contains(Marks::WITHDRAWN)
+            && match request.op {
+                Op::Flush => true,
+                Op::Command => !self.store.table.any_bio(index, |bio| self.doubts.concern(bio)),
+                _ => !self.doubts.overlap(request.pos, request.end()),
+            }
+    }
+
+    /// Dismantles a request that may not start: withdrawn bios are dropped, bios that overlap a range in doubt are
+    /// held, and the others start next, each in a request of its own. A soft barrier behind it, or in it, would be passed
+    /// by bios that are held, so these fail.
+    pub(super) fn take_apart(&mut self, now: Time, index: u32) {
+        self.tell_completed(now, index);
+        let (dir, bios) = (self.store.table.at(index).op.dir(), self.store.table.at(index).bios);
+        if self.store.table.at(index).marks.contains(Marks::WITHDRAWN) {
+            self.withdrawn -= 1;
+        }
+        if self.store.elevator.is_some() {
+            self.store.pool.put(dir);
+        }
+        self.counters.dismantled.add(1);
+        let is_soft = |&index: &u32| self.store.table.at(index).flags.contains(Flags::SOFT_BARRIER);
+        let keeps_place = [index].iter().chain(&self.store.ready).any(is_soft);
+        for _ in 0..bios {
+            let Some(bio) = self.store.table.pop_bio(index) else { break };
+            if bio.flags().contains(Flags::ORPHAN) {
+                self.keep_spare(bio);
+            } else if keeps_place && self.doubts.concern(&bio) && !defect::is_on(Defect::SoftBarrierPassed) {
+                self.fail(now, bio, order::IN_DOUBT);
+            } else {
+                self.set_aside(bio);
+            }
+        }
+        // The slot is free now, and a barrier may have waited for that.
+        self.attend(now);
     }
 }

@@ -54,7 +54,7 @@ impl DiskLane {
                 closed |= bio.flags().intersects(Flags::BARRIERS);
                 self.send(bio);
             } else if let Some(local) = &mut self.local {
-                local.queue.submit(now, bio);
+                local.queue.submit_sound(now, bio);
             }
         }
     }

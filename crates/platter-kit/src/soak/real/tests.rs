@@ -5,8 +5,8 @@ use platter_block::bio::{Bio, Flags};
 use platter_block::counters::Counters;
 use platter_block::disk::DiskChannel;
 use platter_block::driver::Driver;
-use platter_block::lane::{Lane, QueueLane};
-use platter_block::queue::{SchedQueue, Settings};
+use platter_block::lane::Lane;
+use platter_block::queue::{QueueLane, SchedLane, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
 use platter_disk::drivers::memory::Memory;
 use std::path::Path;
@@ -43,7 +43,7 @@ fn real_drivers_keep_their_promises_under_a_script() {
 
 struct Rig {
     script: Arc<Script>,
-    lane: QueueLane<Scripted>,
+    lane: SchedLane<Scripted>,
     now: Time,
 }
 

@@ -1,10 +1,13 @@
-//! The queue of one lane with its driver.
+//! A queue with its driver, and what it asks the queue for.
 
-use super::DirectQueue;
+use super::body::{Queue, Store};
+use super::direct::Backlog;
+use super::sched::Scheduler;
+use super::{Rest, append};
 use crate::bio::Bio;
 use crate::counters::Counters;
 use crate::driver::{Completion, Driver};
-use crate::lane::{Lane, Reopen};
+use crate::lane::Lane;
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -12,12 +15,46 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// The queue of one lane with its driver.
-pub struct DirectLane<D: Driver = Box<dyn Driver>> {
-    // Drops first, as in `QueueLane`.
+impl<S: Store> Queue<S> {
+    /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that
+    /// nothing waits for any more.
+    #[inline]
+    pub fn tick(&mut self, now: Time) -> bool {
+        now >= self.alarm && self.run_timers(now)
+    }
+
+    /// Whether the driver has completed a request with an error since the last call.
+    #[inline]
+    pub(crate) fn take_error(&mut self) -> bool {
+        core::mem::take(&mut self.error)
+    }
+
+    /// Appends completed bios, oldest first.
+    #[inline]
+    pub fn take_done(&mut self, out: &mut Vec<Bio>) {
+        append(out, &mut self.done);
+    }
+
+    /// Whether the queue still holds requests, and whether all of them have started. Requests that were given up as a
+    /// whole and that the driver still has do not count.
+    #[inline]
+    pub fn rest(&self) -> Rest {
+        match self.attention {
+            true if self.is_drained() => Rest::Settled,
+            true => Rest::Waits,
+            false if self.used() == 0 => Rest::Settled,
+            false if S::unstarted(self) == 0 => Rest::Started,
+            false => Rest::Waits,
+        }
+    }
+}
+
+/// A queue with its driver.
+pub struct QueueLane<S: Store, D: Driver = Box<dyn Driver>> {
+    // Drops first: dropping a driver waits until the device uses no memory, and the queue owns the memory.
     driver: D,
     /// The queue.
-    pub queue: DirectQueue,
+    pub queue: Queue<S>,
     completions: Vec<Completion>,
     broken: u64,
     /// See [`Driver::is_prompt`].
@@ -25,12 +62,21 @@ pub struct DirectLane<D: Driver = Box<dyn Driver>> {
     reopen: Option<Reopen<D>>,
 }
 
-impl<D: Driver> DirectLane<D> {
+/// The queue of one lane with its driver.
+pub type DirectLane<D = Box<dyn Driver>> = QueueLane<Backlog, D>;
+
+/// The queue that all lanes of a device share with its driver.
+pub type SchedLane<D = Box<dyn Driver>> = QueueLane<Scheduler, D>;
+
+/// Opens a driver to replace one that is dead; `None`: impossible at the moment.
+pub type Reopen<D> = Box<dyn FnMut() -> Option<D> + Send>;
+
+impl<S: Store, D: Driver> QueueLane<S, D> {
     /// Puts a queue on a driver.
-    pub fn new(queue: DirectQueue, driver: D) -> DirectLane<D> {
+    pub fn new(queue: Queue<S>, driver: D) -> QueueLane<S, D> {
         let completions = Vec::with_capacity(queue.settings().depth as usize);
         let prompt = driver.is_prompt();
-        DirectLane { queue, driver, completions, broken: 0, prompt, reopen: None }
+        QueueLane { queue, driver, completions, broken: 0, prompt, reopen: None }
     }
 
     /// Sets the function that replaces a [dead](Driver::is_dead) driver.
@@ -98,8 +144,8 @@ impl<D: Driver> DirectLane<D> {
         }
     }
 
-    /// The first half of a round: runs timers that are due and collects completions, which frees depth for the batch
-    /// that follows. Returns whether nothing was in flight.
+    /// The first half of a round: runs timers that are due and collects completions, which free depth and requests for
+    /// the batch that follows. Returns whether nothing was in flight.
     #[inline(always)]
     pub fn begin(&mut self, now: Time) -> bool {
         self.run_timers(now);
@@ -108,12 +154,6 @@ impl<D: Driver> DirectLane<D> {
             self.collect(now);
         }
         idle
-    }
-
-    /// Gives the driver the common bios at the front of a batch, see [`DirectQueue::start_common`]; returns how many.
-    #[inline(always)]
-    pub fn start(&mut self, now: Time, batch: &mut VecDeque<Bio>) -> u32 {
-        self.queue.start_common(now, batch, &mut self.driver)
     }
 
     /// The second half of a round: gives the driver what else may start, and rings the doorbell if the driver took
@@ -131,14 +171,14 @@ impl<D: Driver> DirectLane<D> {
     /// Gives the driver what waits in the queue and may start. Returns how many requests the driver took.
     #[inline]
     pub fn fill(&mut self, now: Time) -> u32 {
-        if self.queue.has_work() { self.fill_from_backlog(now) } else { 0 }
+        if self.queue.has_work() { self.fill_driver(now) } else { 0 }
     }
 
     #[inline(never)]
-    fn fill_from_backlog(&mut self, now: Time) -> u32 {
+    fn fill_driver(&mut self, now: Time) -> u32 {
         let mut taken = 0;
         while let Some(tag) = self.queue.next(now) {
-            let request = self.queue.started(tag);
+            let request = self.queue.request(tag);
             if !request.is_some_and(|request| self.driver.queue(now, &request)) {
                 self.queue.refused(now, tag);
                 if self.replace_dead() {
@@ -155,7 +195,7 @@ impl<D: Driver> DirectLane<D> {
     #[inline(never)]
     fn collect(&mut self, now: Time) {
         self.driver.reap(now, &mut self.completions);
-        self.broken += self.queue.complete(now, &mut self.completions);
+        self.broken += S::complete(&mut self.queue, now, &mut self.completions);
         if self.queue.take_error() {
             self.replace_dead();
         }
@@ -177,15 +217,25 @@ impl<D: Driver> DirectLane<D> {
     }
 }
 
-impl<D: Driver> Lane for DirectLane<D> {
+impl<D: Driver> DirectLane<D> {
+    /// Gives the driver the common bios at the front of a batch, see [`Queue::start_common`]; returns how many.
+    #[inline(always)]
+    pub fn start(&mut self, now: Time, batch: &mut VecDeque<Bio>) -> u32 {
+        self.queue.start_common(now, batch, &mut self.driver)
+    }
+}
+
+impl<S: Store, D: Driver> Lane for QueueLane<S, D> {
+    #[inline]
     fn submit(&mut self, now: Time, bio: Bio) {
         self.queue.submit(now, bio);
     }
 
     #[inline]
     fn run(&mut self, now: Time) {
-        let was_idle = self.begin(now);
-        self.end(now, 0, was_idle);
+        // Completions come first: they free slots for waiting requests, and the batch goes out with one doorbell.
+        self.begin(now);
+        self.end(now, 0, false);
     }
 
     #[inline]
@@ -202,10 +252,12 @@ impl<D: Driver> Lane for DirectLane<D> {
         Time::earliest(self.queue.next_wakeup(), self.driver.next_event())
     }
 
-    fn unplug(&mut self, _now: Time) {}
+    fn unplug(&mut self, now: Time) {
+        S::unplug(&mut self.queue, now);
+    }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.fill(now);
+        self.fill_driver(now);
         self.wait_started(now, timeout);
     }
 

@@ -1,0 +1,394 @@
+//! How bios end: completed by the driver, failed, late or cancelled.
+//!
+//! Partial transfers are resumed, a failed request of several bios is retried bio by bio, and children complete their
+//! parents.
+//!
+//! There is a single alarm, so that a call at which no timer is due costs one comparison. The alarm may be early,
+//! because its timer may have become unnecessary. Deadlines are stored in the bios; when one passes, the queue
+//! examines all bios. That takes time in proportion to their number, but costs nothing for bios that complete in
+//! time.
+
+use super::body::{Queue, Store};
+use super::family::Role;
+use super::pause::{
+    NEVER, Pauses, UNSUPPORTED, fault_after_retries, fault_of, may_pass, queue_fault, take_matching,
+};
+use super::{FLUSH, MARKS, NO_PARENT, finish_full, is_full};
+use crate::bio::{Bio, Flags, Op};
+use crate::defect::{self, Defect};
+use crate::fault::{Fault, Kind, Stage, Status};
+use crate::request::Marks;
+use crate::time::Time;
+use crate::trace::Action;
+use alloc::vec::Vec;
+
+const BROKEN: Fault = Fault::new(Kind::Contract, Stage::Driver);
+
+/// What the result of a request of several bios leaves for those of them that have not been completed.
+pub(super) struct Shares {
+    op: Op,
+    result: i64,
+    /// Bytes of the result.
+    left: u64,
+    too_much: bool,
+    /// The bios must not be retried.
+    last: bool,
+}
+
+/// Whether a bio of a started request has a submitter that waits for it.
+pub(super) fn is_waited_for(bio: &Bio) -> bool {
+    !bio.flags().contains(Flags::ORPHAN) && bio.parent() != FLUSH
+}
+
+impl<S: Store> Queue<S> {
+    /// Completes a request of one bio.
+    #[inline]
+    pub(super) fn complete_single(&mut self, now: Time, mut bio: Bio, result: i64) {
+        if is_full(bio.op(), bio.len(), result) {
+            self.count_bytes(bio.op(), bio.len());
+            finish_full(&mut bio, result);
+            return self.finish(now, bio);
+        }
+        self.complete_partly(now, bio, result);
+    }
+
+    /// Handles a transfer that failed or stopped early: an error fails the bio, a partial transfer is resumed.
+    #[cold]
+    fn complete_partly(&mut self, now: Time, bio: Bio, result: i64) {
+        let Some(mut bio) = S::step_failed(self, now, bio, result) else { return };
+        // An orphan is never retried; its lane may be idle and must not be taken for busy.
+        if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
+            bio.add_flags(Flags::LAST);
+        }
+        match u64::try_from(result) {
+            Err(_) => self.fail_single(now, bio, result),
+            Ok(bytes) if bytes > bio.len() => self.fail(now, bio, BROKEN),
+            Ok(bytes) if bytes < self.geometry.limits.cut_unit() => {
+                self.fail(now, bio, queue_fault(Kind::Short));
+            }
+            Ok(bytes) => {
+                // Resumes at a unit that the device can start at: a partly transferred block is transferred again.
+                let bytes = bytes - bytes % self.geometry.limits.cut_unit();
+                self.count_bytes(bio.op(), bytes);
+                bio.advance(bytes);
+                bio.forget_attempts();
+                self.retry(now, bio);
+            }
+        }
+    }
+
+    /// The request of a single bio has failed.
+    fn fail_single(&mut self, now: Time, mut bio: Bio, result: i64) {
+        self.error = true;
+        if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
+            if let Some(tried) = self.pause(now, bio, result) {
+                let op = tried.op();
+                self.fail(now, tried, fault_after_retries(op, result));
+            }
+            return;
+        }
+        if result == UNSUPPORTED {
+            match self.replace_unsupported(now, bio) {
+                None => return,
+                Some(unsupported) => bio = unsupported,
+            }
+        }
+        let fault = fault_of(bio.op(), result);
+        self.fail(now, bio, fault);
+    }
+
+    /// Begins to complete a request of several bios, `len` bytes in all. Follow with [`Queue::complete_share`] for each.
+    pub(super) fn shares(&mut self, (op, len): (Op, u64), result: i64, marks: Marks) -> Shares {
+        let mut left = u64::try_from(result).unwrap_or(0);
+        let too_much = op.has_data() && left > len;
+        if left != len {
+            left &= !(self.geometry.limits.cut_unit() - 1);
+        }
+        if !op.has_data() && result >= 0 {
+            left = u64::MAX;
+        }
+        self.error |= result < 0;
+        let last = left < len && !marks.contains(Marks::QUARANTINED) && !self.may_restart();
+        Shares { op, result, left, too_much, last }
+    }
+
+    /// Completes the next bio of a request of several.
+    pub(super) fn complete_share(&mut self, now: Time, mut bio: Bio, shares: &mut Shares) {
+        if shares.too_much {
+            return self.fail(now, bio, BROKEN);
+        }
+        let bytes = shares.left.min(bio.len());
+        shares.left -= bytes;
+        self.count_bytes(shares.op, bytes);
+        bio.advance(bytes);
+        if bio.is_empty() {
+            return self.finish(now, bio);
+        }
+        if shares.last {
+            bio.add_flags(Flags::LAST);
+        }
+        if shares.result < 0 && bio.flags().contains(Flags::LAST) {
+            bio.fail(fault_of(shares.op, shares.result));
+        }
+        if let Some(bio) = S::step_failed(self, now, bio, shares.result) {
+            self.retry(now, bio);
+        }
+    }
+
+    #[inline]
+    fn count_bytes(&self, op: Op, bytes: u64) {
+        match op {
+            Op::Read => self.counters.bytes_read.add(bytes),
+            Op::Write => self.counters.bytes_written.add(bytes),
+            _ => {}
+        }
+    }
+
+    /// Retries a bio alone, so that an error of the request it was part of stays with the bio that causes it.
+    #[cold]
+    fn retry(&mut self, now: Time, mut bio: Bio) {
+        if bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::ATOMIC) {
+            // The rest of an orphan is not wanted; an atomic write must never be carried out in part.
+            return self.fail(now, bio, queue_fault(Kind::Short));
+        }
+        self.counters.requeues.add(1);
+        self.trace_bio(now, Action::Requeue, &bio);
+        bio.add_flags(Flags::ALONE);
+        self.retries.push_back(bio);
+        self.note_attention();
+    }
+
+    /// Retries a bio after a pause. Returns it if it has used up its attempts.
+    #[cold]
+    fn pause(&mut self, now: Time, mut bio: Bio, result: i64) -> Option<Bio> {
+        let Some(at) = Pauses::until(now, &mut bio, result, self.settings.barrier_timeout) else {
+            return Some(bio);
+        };
+        bio.add_flags(Flags::ALONE);
+        self.arm(at);
+        self.counters.requeues.add(1);
+        self.trace_bio(now, Action::Requeue, &bio);
+        self.paused.push(at, bio);
+        self.note_attention();
+        None
+    }
+
+    /// Fails a bio of the queue.
+    pub(super) fn fail(&mut self, now: Time, mut bio: Bio, fault: Fault) {
+        bio.fail(fault);
+        self.finish(now, bio);
+    }
+
+    /// Delivers a completed or failed bio to its submitter or parent.
+    #[inline]
+    pub(super) fn finish(&mut self, now: Time, bio: Bio) {
+        if bio.parent() != NO_PARENT || bio.flags().intersects(MARKS) {
+            return self.finish_special(now, bio);
+        }
+        self.deliver(bio);
+    }
+
+    /// Returns the bio to its submitter.
+    #[inline]
+    fn deliver(&mut self, bio: Bio) {
+        self.counters.completed(&bio);
+        self.done.push(bio);
+    }
+
+    fn finish_special(&mut self, now: Time, mut bio: Bio) {
+        let (parent, status) = (bio.parent(), bio.status());
+        let orphan = bio.flags().contains(Flags::ORPHAN);
+        if parent == NO_PARENT && !orphan {
+            bio.remove_flags(MARKS);
+            return self.deliver(bio);
+        }
+        self.keep_spare(bio);
+        match parent {
+            _ if orphan => self.families.orphan_done(parent),
+            FLUSH => S::step_done(self, now, FLUSH, status),
+            parent => self.child_done(now, parent, status),
+        }
+    }
+
+    /// Counts one child as completed; with the last one the parent continues.
+    pub(super) fn child_done(&mut self, now: Time, at: u32, status: Status) {
+        let Some(parent) = self.families.get_mut(at) else { return };
+        if let Err(fault) = status {
+            parent.bio.fail_in_part(fault);
+        }
+        if let Role::Zeroes(_) = parent.role {
+            // Before this child is counted, so that another child that fails at once does not complete the parent.
+            self.write_more_zeroes(now, at);
+        }
+        let Some(parent) = self.families.get_mut(at) else { return };
+        parent.pending -= 1;
+        if parent.pending > 0 {
+            return;
+        }
+        match parent.role {
+            Role::Split | Role::Zeroes(_) => {
+                if let Some(bio) = self.families.release(at) {
+                    self.finish(now, bio);
+                }
+            }
+            Role::Sequence { .. } | Role::Tagged => S::step_done(self, now, at, Ok(())),
+        }
+    }
+
+    /// Checks whether a bio may be admitted now, and sets its deadline.
+    #[inline]
+    pub(super) fn admit_in_time(&mut self, now: Time, bio: &mut Bio) -> Result<(), Fault> {
+        if self.stuck {
+            return Err(queue_fault(Kind::Stuck));
+        }
+        if let (Some(timeout), None) = (self.settings.timeout, bio.deadline()) {
+            bio.set_deadline(Some(now + timeout));
+        }
+        let Some(at) = bio.deadline() else { return Ok(()) };
+        if at <= now {
+            self.counters.timeouts.add(1);
+            return Err(queue_fault(Kind::TimedOut));
+        }
+        let next = self.next_deadline.map_or(at, |next| next.min(at));
+        self.next_deadline = Some(next);
+        // Even if the deadline is an old one: while the queue was idle, the alarm was not set for it.
+        self.arm(next);
+        Ok(())
+    }
+
+    /// Sets the alarm to `at` unless it is earlier.
+    #[inline]
+    pub(super) fn arm(&mut self, at: Time) {
+        self.alarm = self.alarm.min(at);
+    }
+
+    #[cold]
+    pub(super) fn run_timers(&mut self, now: Time) -> bool {
+        if self.next_deadline.is_some_and(|at| now >= at) {
+            self.expire(now);
+        }
+        if self.paused.next() <= now {
+            self.paused.end(now, &mut self.retries);
+            self.note_attention();
+        }
+        S::run_timers(self, now);
+        if self.is_idle() {
+            // The deadline was that of a bio that left in time. The alarm is no longer set for it, so the next bio
+            // must not rely on it.
+            self.next_deadline = None;
+        }
+        self.alarm = self.first_timer().unwrap_or(NEVER);
+        true
+    }
+
+    /// Time of the first timer that is still needed.
+    #[inline]
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        // Every timer sets the alarm when it begins.
+        if self.alarm == NEVER { None } else { self.first_timer() }
+    }
+
+    fn first_timer(&self) -> Option<Time> {
+        // The deadline of an empty queue belongs to a bio that left in time.
+        let deadline = self.next_deadline.filter(|_| !self.is_idle());
+        let pause = Some(self.paused.next()).filter(|&at| at != NEVER);
+        let times = [deadline, pause, self.store.timer(), self.order.deadline(), self.barrier_deadline()];
+        times.into_iter().flatten().min()
+    }
+
+    /// Until when a barrier waits for other queues of the device.
+    pub(super) fn barrier_deadline(&self) -> Option<Time> {
+        self.order.barrier_deadline(self.settings.barrier_timeout)
+    }
+
+    /// Fails every bio whose deadline has passed. If the driver has the bio, its memory stays with the request until
+    /// the driver returns it; a bio over borrowed memory is not given up.
+    #[cold]
+    fn expire(&mut self, now: Time) {
+        let late = move |bio: &Bio| bio.deadline().is_some_and(|at| at <= now);
+        if !defect::is_on(Defect::DeadlineFromStart) {
+            self.withdraw(now, &late, Kind::TimedOut);
+        }
+        self.give_up(now, &late);
+        let mut next = NEVER;
+        self.for_each_bio(|bio| {
+            let at = bio.deadline().filter(|&at| at > now && !bio.flags().contains(Flags::ORPHAN));
+            next = next.min(at.unwrap_or(NEVER));
+        });
+        self.next_deadline = (next != NEVER).then_some(next);
+        self.attend(now);
+    }
+
+    /// Visits the bios in the queue, including those that the queue made.
+    fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
+        let waiting = self.waiting.iter().flatten();
+        waiting.chain(&self.retries).chain(self.paused.bios()).for_each(&mut each);
+        self.doubts.held.iter().chain(self.order.held_back()).for_each(&mut each);
+        self.families.bios().for_each(&mut each);
+        self.store.for_each_bio(each);
+    }
+
+    /// Fails every bio that matches and that the driver does not have.
+    #[cold]
+    pub(super) fn withdraw(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+        let (mut out, mut in_doubt): (Vec<Bio>, Vec<Bio>) = (Vec::new(), Vec::new());
+        // The queue's own flush has no submitter: the sequences that wait for it are ended below.
+        let of_submitter = |bio: &Bio| bio.parent() != FLUSH && which(bio);
+        for list in &mut self.waiting {
+            take_matching(list, which, &mut out);
+        }
+        take_matching(&mut self.retries, &of_submitter, &mut out);
+        self.paused.withdraw(&of_submitter, &mut out);
+        take_matching(&mut self.order.held, which, &mut out);
+        S::withdraw(self, &of_submitter, &mut out);
+        take_matching(&mut self.doubts.held, which, &mut in_doubt);
+        self.fail_all(now, out, why);
+        self.fail_all(now, in_doubt, if why == Kind::TimedOut { Kind::InDoubt } else { why });
+        S::end_sequences(self, now, which, why);
+        self.note_attention();
+    }
+
+    /// Fails bios, and counts them if they are late.
+    pub(super) fn fail_all(&mut self, now: Time, bios: Vec<Bio>, kind: Kind) {
+        for bio in bios {
+            if matches!(kind, Kind::TimedOut | Kind::InDoubt) {
+                self.counters.timeouts.add(1);
+            }
+            self.fail(now, bio, queue_fault(kind));
+        }
+    }
+
+    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]. For the others,
+    /// `ask` is called with the tags of their requests; they are not retried, whatever their result.
+    pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
+        self.withdraw(now, which, Kind::Cancelled);
+        for tag in self.store.tags() {
+            let mut may_ask = false;
+            self.store.visit(tag, |bio| {
+                if is_waited_for(bio) && which(bio) {
+                    bio.add_flags(Flags::LAST);
+                    // What the device has behind an ordered tag relies on its place.
+                    may_ask |= !bio.flags().contains(Flags::TAGGED);
+                }
+            });
+            if may_ask {
+                ask(tag);
+            }
+        }
+        self.attend(now);
+    }
+
+    /// A barrier passes although requests of this queue have not been reported, because the device has completed them
+    /// all. If such a request turns out to have failed or to be short, it is not retried, because the retry would
+    /// come after the barrier; its bios fail.
+    pub fn count_as_complete(&mut self) {
+        self.flag_started(Flags::LAST);
+    }
+
+    /// Sets flags on all bios that the driver has.
+    pub(super) fn flag_started(&mut self, flags: Flags) {
+        for tag in self.store.tags() {
+            self.store.visit(tag, |bio| bio.add_flags(flags));
+        }
+    }
+}

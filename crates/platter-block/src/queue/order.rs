@@ -1,0 +1,140 @@
+//! The state of flushes and barriers. The [shared queue](super::SchedQueue) has the steps.
+
+use super::{Ordered, Rest};
+use crate::bio::Bio;
+use crate::defect::{self, Defect};
+use crate::fault::Fault;
+use crate::time::{Span, Time};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+/// Longest time that a flush waits for the data of other sequences, so that it can cover that data too
+/// (`FLUSH_PENDING_TIMEOUT`).
+const PENDING_TIMEOUT: Span = Span::from_secs(5);
+
+/// A barrier that the device has as an ordered tag.
+pub(super) struct Tag {
+    /// Its family.
+    pub(super) at: u32,
+    /// A request has failed since it was sent: nothing more is sent.
+    pub(super) broken: bool,
+    /// A step was aborted, or must be repeated for another reason.
+    pub(super) redo: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Order {
+    /// Sequences that wait for the next flush, and the time since when they do.
+    pub(super) pending: Vec<u32>,
+    pub(super) pending_since: Time,
+    /// Sequences that the running flush serves.
+    pub(super) running: Vec<u32>,
+    pub(super) flush_in_flight: bool,
+    /// Something else flushes the device; the sequences that wait start when it has ended.
+    pub(super) flush_denied: bool,
+    /// Sequences whose data is being written.
+    pub(super) data_in_flight: u32,
+    /// A hard barrier that waits for the queue to drain, and the time since when it does.
+    pub(super) barrier: Option<Bio>,
+    pub(super) barrier_since: Time,
+    /// Until when it waits instead, because nothing was run when its time was over.
+    pub(super) barrier_until: Option<Time>,
+    /// The waiting barrier must drain: the device has aborted it as an ordered tag.
+    pub(super) by_drain: bool,
+    /// The barrier that the device has as an ordered tag.
+    pub(super) tag: Option<Tag>,
+    /// The last ordered tag has failed, and the device may still abort requests behind it. They must be back before
+    /// anything else is sent.
+    pub(super) settling: bool,
+    /// New bios are held back although no barrier waits: a barrier runs, or an ordered tag is on its way that they
+    /// must not follow yet.
+    pub(super) shut: bool,
+    /// Bios submitted after the barrier.
+    pub(super) held: VecDeque<Bio>,
+    /// Bios that were held back are being admitted.
+    pub(super) releasing: bool,
+    /// The waiting barrier is soft: it takes its place as soon as other queues have started all their requests.
+    pub(super) only_places: bool,
+    /// Contents of other queues of the same device.
+    pub(super) outside: Rest,
+    pub(super) failed: Option<Fault>,
+    /// The mode to switch to once the queue has drained. New bios are held back until then.
+    pub(super) switching: Option<Ordered>,
+}
+
+impl Order {
+    /// Whether new bios must be held back.
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed_by_barrier() || self.switching.is_some()
+    }
+
+    /// Whether they must be held back because of a barrier.
+    #[inline]
+    pub(super) fn is_closed_by_barrier(&self) -> bool {
+        self.shut || self.barrier.is_some()
+    }
+
+    /// Whether a barrier has closed the queue or is on its way as an ordered tag.
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_closed() || self.tag.is_some()
+    }
+
+    /// Whether the waiting barrier must wait for other queues.
+    pub(super) fn waits_for_outside(&self) -> bool {
+        match self.outside {
+            Rest::Settled => false,
+            Rest::Started => !self.only_places,
+            Rest::Waits => true,
+        }
+    }
+
+    /// Whether there are bios that are carried out in steps.
+    pub(super) fn has_sequences(&self) -> bool {
+        self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
+    }
+
+    /// Bios that have not been admitted: the barrier and the bios after it.
+    pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
+        self.barrier.iter().chain(&self.held)
+    }
+
+    pub(super) fn held_back_len(&self) -> usize {
+        usize::from(self.barrier.is_some()) + self.held.len()
+    }
+
+    /// Removes the sequences that match from those that wait for a flush, and returns them.
+    pub(super) fn take_sequences(&mut self, matches: impl Fn(u32) -> bool) -> Vec<u32> {
+        let mut taken: Vec<u32> = Vec::new();
+        for list in [&mut self.pending, &mut self.running] {
+            list.retain(|&at| {
+                let stays = !matches(at);
+                taken.extend((!stays).then_some(at));
+                stays
+            });
+        }
+        taken
+    }
+
+    /// Whether a flush runs that no sequence waits for.
+    pub(super) fn flush_is_forsaken(&self) -> bool {
+        self.flush_in_flight && self.running.is_empty()
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        !self.is_closed() && self.held.is_empty() && self.pending.is_empty() && !self.flush_in_flight
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let waits = !self.pending.is_empty() && !self.flush_in_flight && !self.flush_denied;
+        waits.then(|| self.pending_since + PENDING_TIMEOUT)
+    }
+
+    /// Until when the waiting barrier waits for other queues, if it may wait for `timeout`.
+    pub(super) fn barrier_deadline(&self, timeout: Span) -> Option<Time> {
+        let waits =
+            self.barrier.is_some() && self.waits_for_outside() && !defect::is_on(Defect::BarrierNeverFails);
+        waits.then(|| self.barrier_until.unwrap_or(self.barrier_since + timeout))
+    }
+}
