@@ -370,13 +370,13 @@ fn a_panic_behind_a_port_breaks_the_layer() {
         assert!(waiting.next_wakeup().is_none());
         let uses = || {
             host.port().unwrap().order([Order::Unplug]);
-            host.hear(&mut Vec::new(), None)
+            host.list_handles(&mut Vec::new(), None)
         };
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(uses));
         assert!(panicked.is_err() && host.engine().is_err(), "{in_run}");
         assert_eq!(waiting.next_wakeup(), Some(Time(0)), "the lane is woken");
         // It is not used again.
-        assert!(!host.hear(&mut Vec::new(), None) && !host.port().unwrap().run(Time(0)));
+        assert!(!host.list_handles(&mut Vec::new(), None) && !host.port().unwrap().run(Time(0)));
     }
 }
 
