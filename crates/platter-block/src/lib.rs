@@ -44,7 +44,6 @@ pub mod capability;
 mod cell;
 pub mod command;
 pub mod counters;
-pub mod defect;
 #[allow(unsafe_code)]
 pub mod deferred;
 pub mod disk;

@@ -1,7 +1,6 @@
 //! Requests: contiguous ranges of a device, made of one bio or of several merged ones.
 
 use crate::bio::{Bio, Context, Flags, IoPrio, Op};
-use crate::defect::{self, Defect};
 use crate::elevator::{RequestId, RequestInfo};
 use crate::time::Time;
 use alloc::vec::Vec;
@@ -105,7 +104,6 @@ impl Request {
     #[inline]
     pub(crate) fn takes_bios(&self, bios: u16) -> bool {
         u32::from(self.bios) + u32::from(bios) <= u32::from(MAX_BIOS)
-            || defect::is_on(Defect::MergedCountWraps)
     }
 
     #[inline]

@@ -13,7 +13,6 @@ use super::zeroes::{AT_ONCE, Zeroes, can_write};
 use super::{Rest, SPARE_BIOS, Settings};
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
-use crate::defect::{self, Defect};
 use crate::driver::{Completion, Geometry, Started};
 use crate::fault::{Fault, Kind, Status};
 use crate::request::Marks;
@@ -437,8 +436,7 @@ impl<S: Store> Queue<S> {
     /// Whether everything that was admitted has completed, except requests given up: the condition for a barrier to
     /// start.
     pub(super) fn is_drained(&self) -> bool {
-        let given_up = if defect::is_on(Defect::BarrierWaitsForQuarantine) { 0 } else { self.quarantined };
-        self.used() == given_up
+        self.used() == self.quarantined
             && self.nothing_waits()
             // The families of bios that were taken back from behind the barrier are not before it.
             && (self.families.are_released() || self.order.by_drain || self.order.settling)

@@ -7,7 +7,6 @@
 use super::NO_PARENT;
 use super::family::Families;
 use crate::bio::{Bio, Flags};
-use crate::defect::{self, Defect};
 use crate::fault::Status;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -116,7 +115,7 @@ impl Doubts {
         } else {
             return None;
         };
-        if changes && !defect::is_on(Defect::DoubtIgnored) {
+        if changes {
             *in_doubt = true;
             self.own.push(Range { tag, pos, end });
             self.watch.iter_mut().for_each(|watch| watch.in_doubt(tag, pos, end - pos));

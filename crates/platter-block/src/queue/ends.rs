@@ -15,7 +15,6 @@ use super::pause::{
 };
 use super::{FLUSH, MARKS, NO_PARENT, finish_full, is_full};
 use crate::bio::{Bio, Flags, Op};
-use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::request::Marks;
 use crate::time::Time;
@@ -80,7 +79,7 @@ impl<S: Store> Queue<S> {
     /// The request of a single bio has failed.
     fn fail_single(&mut self, now: Time, mut bio: Bio, result: i64) {
         self.error = true;
-        if may_pass(&bio, result) && !defect::is_on(Defect::TransientFails) {
+        if may_pass(&bio, result) {
             if let Some(tried) = self.pause(now, bio, result) {
                 let op = tried.op();
                 self.fail(now, tried, fault_after_retries(op, result));
@@ -306,9 +305,7 @@ impl<S: Store> Queue<S> {
     #[cold]
     fn expire(&mut self, now: Time) {
         let late = move |bio: &Bio| bio.deadline().is_some_and(|at| at <= now);
-        if !defect::is_on(Defect::DeadlineFromStart) {
-            self.withdraw(now, &late, Kind::TimedOut);
-        }
+        self.withdraw(now, &late, Kind::TimedOut);
         self.give_up(now, &late);
         let mut next = NEVER;
         self.for_each_bio(|bio| {

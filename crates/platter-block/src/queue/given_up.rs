@@ -4,7 +4,6 @@ use super::body::{Queue, Store};
 use super::doubt::Watch;
 use super::ends::is_waited_for;
 use crate::bio::{Bio, Flags};
-use crate::defect::{self, Defect};
 use crate::fault::Kind;
 use crate::request::Marks;
 use crate::time::Time;
@@ -48,7 +47,7 @@ impl<S: Store> Queue<S> {
 
     /// Without a watch, a queue is stuck when its given-up requests fill its depth.
     pub(super) fn look_whether_stuck(&mut self, now: Time) {
-        if self.doubts.watch.is_none() && !defect::is_on(Defect::StuckDepthIgnored) {
+        if self.doubts.watch.is_none() {
             self.set_stuck(now, self.quarantined >= self.settings.depth);
         }
     }

@@ -2,7 +2,6 @@
 
 use super::{Ordered, Rest};
 use crate::bio::Bio;
-use crate::defect::{self, Defect};
 use crate::fault::Fault;
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
@@ -133,8 +132,7 @@ impl Order {
 
     /// Until when the waiting barrier waits for other queues, if it may wait for `timeout`.
     pub(super) fn barrier_deadline(&self, timeout: Span) -> Option<Time> {
-        let waits =
-            self.barrier.is_some() && self.waits_for_outside() && !defect::is_on(Defect::BarrierNeverFails);
+        let waits = self.barrier.is_some() && self.waits_for_outside();
         waits.then(|| self.barrier_until.unwrap_or(self.barrier_since + timeout))
     }
 }

@@ -36,10 +36,4 @@ impl Prebuilt {
     pub(super) fn holds_for(self, size: u64) -> bool {
         self.0 == Some(size)
     }
-
-    /// Whether anything is known, for a device of any size.
-    #[inline]
-    pub(super) fn is_known(self) -> bool {
-        self.0.is_some()
-    }
 }

@@ -5,7 +5,6 @@
 
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
-use crate::defect::{self, Defect};
 use crate::driver::{Chain, Completion, Geometry, Started};
 use crate::elevator::Elevator;
 use crate::fault::{Fault, Kind, Stage, Status};
@@ -246,8 +245,7 @@ impl SchedQueue {
     /// [`Queue::submit_sound`] for a bio that its submitter has examined.
     #[inline]
     pub fn submit_prebuilt(&mut self, now: Time, bio: Bio, prebuilt: Prebuilt) {
-        let stale = defect::is_on(Defect::PrebuiltOfOldSize) && prebuilt.is_known();
-        if !(prebuilt.holds_for(self.geometry.size) || stale) || self.order.is_closed() {
+        if !prebuilt.holds_for(self.geometry.size) || self.order.is_closed() {
             return self.submit_sound(now, bio);
         }
         if let Some(bio) = self.accept(now, bio, Ok(())) {

@@ -58,19 +58,6 @@ fn bugs_are_listed_and_others_are_refused() {
 }
 
 #[test]
-fn old_defects_need_a_build_of_their_own() {
-    let list = json(&["sim", "soak", "--bug", "list"]);
-    let all = list.as_array().unwrap();
-    let old: Vec<_> = all.iter().filter(|bug| bug["available"] == false).collect();
-    for bug in &old {
-        let name = bug["name"].as_str().unwrap();
-        fails_saying(2, &["sim", "soak", "--bug", name], &["--features defects", name]);
-    }
-    // With the tests of the workspace the command may have been built with defects.
-    assert!(all.iter().any(|bug| bug["name"] == "merged-count-wraps"));
-}
-
-#[test]
 fn features_are_listed_and_others_are_refused() {
     assert!(ok(&["sim", "soak", "--without", "list"]).contains("transient: "));
     assert!(json(&["sim", "soak", "--without", "list"]).as_array().unwrap().len() > 20);

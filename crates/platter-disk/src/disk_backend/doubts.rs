@@ -6,7 +6,6 @@
 
 use super::gate::Gate;
 use crate::sync::{AtomicU32, Mutex, Ordering, lock};
-use platter_block::defect::{self, Defect};
 
 /// A queue of the device. Unlike the index of a lane, this number is not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +73,7 @@ impl Doubts {
 
     /// Whether given-up requests hold the whole depth.
     fn is_stuck(&self, state: &State) -> bool {
-        state.quarantined.len() >= self.depth as usize && !defect::is_on(Defect::StuckDepthIgnored)
+        state.quarantined.len() >= self.depth as usize
     }
 
     /// Changes the state, and updates the gate.

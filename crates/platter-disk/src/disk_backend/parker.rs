@@ -3,7 +3,6 @@
 use super::woken::Woken;
 use crate::sync::{AtomicBool, Ordering};
 use crate::wake::Parker;
-use platter_block::defect::{self, Defect};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ impl LaneParker {
         }
         self.unsettled.store(false, Ordering::Relaxed);
         let was_unparked = !self.parker.disarm();
-        was_unparked && self.woken.remove() && !defect::is_on(Defect::WokenForgetBios)
+        was_unparked && self.woken.remove()
     }
 
     /// [`Parker::sleep`].

@@ -1,15 +1,10 @@
 //! Bugs that can be enabled to test that the soak finds them.
 
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::elevator::Elevator;
 use platter_sim::wrong::Wrong;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-mod defects;
 mod elevator;
-
-pub use defects::Reach;
 
 pub(super) use elevator::{Crooked, Crookedness};
 
@@ -22,8 +17,6 @@ pub(super) enum Place {
     Elevator(Crookedness),
     /// Between the program and the queue.
     Gate(Leak),
-    /// In Platter itself: an old defect.
-    PutBack(Defect),
 }
 
 /// What the faulty gate does to bios on their way to the queue.
@@ -42,21 +35,21 @@ pub struct Bug {
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// Whether the soak finds it.
-    pub reach: Reach,
+    /// Within how many runs from seed 1 the soak finds it.
+    pub runs: u64,
     pub(super) place: Place,
 }
 
 const fn driver(name: &'static str, wrong: Wrong, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, reach: Reach::Within(runs), place: Place::Driver(wrong) }
+    Bug { name, summary, runs, place: Place::Driver(wrong) }
 }
 
 const fn crooked(name: &'static str, wrong: Crookedness, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, reach: Reach::Within(runs), place: Place::Elevator(wrong) }
+    Bug { name, summary, runs, place: Place::Elevator(wrong) }
 }
 
 const fn gate(name: &'static str, leak: Leak, runs: u64, summary: &'static str) -> Bug {
-    Bug { name, summary, reach: Reach::Within(runs), place: Place::Gate(leak) }
+    Bug { name, summary, runs, place: Place::Gate(leak) }
 }
 
 /// Every bug that can be built in.
@@ -83,73 +76,12 @@ pub static TABLE: &[Bug] = &[
     gate("leaky-gate", Leak::PassesBarrier, 50, "the gate lets a bio pass a hard barrier"),
 ];
 
-/// Every defect that this project once had and that can be [put back](platter_block::defect).
-pub fn put_back() -> &'static [Bug] {
-    static ALL: LazyLock<Vec<Bug>> = LazyLock::new(|| Defect::ALL.iter().map(|&old| Bug::old(old)).collect());
-    &ALL
-}
-
-/// All bugs: those that can be built in, and those that can be put back.
-pub fn all() -> impl Iterator<Item = &'static Bug> {
-    TABLE.iter().chain(put_back())
-}
-
 /// Looks a bug up by name.
 pub fn by_name(name: &str) -> Option<&'static Bug> {
-    all().find(|bug| bug.name == name)
-}
-
-/// A defect is put back for the whole process: one soak at a time.
-static PUT_BACK: Mutex<()> = Mutex::new(());
-
-/// Keeps a defect in place.
-pub(super) struct InPlace {
-    old: Defect,
-    _one: MutexGuard<'static, ()>,
-}
-
-impl Drop for InPlace {
-    fn drop(&mut self) {
-        defect::put_back(self.old, false);
-    }
+    TABLE.iter().find(|bug| bug.name == name)
 }
 
 impl Bug {
-    fn old(old: Defect) -> Bug {
-        Bug {
-            name: old.name(),
-            summary: old.summary(),
-            reach: defects::reach(old.name()),
-            place: Place::PutBack(old),
-        }
-    }
-
-    /// Within how many runs from seed 1 the soak finds it.
-    pub fn runs(&self) -> u64 {
-        match self.reach {
-            Reach::Within(runs) => runs,
-            Reach::Targeted { .. } | Reach::Unknown => 0,
-        }
-    }
-
-    /// Whether it is an old defect.
-    pub fn is_put_back(&self) -> bool {
-        matches!(self.place, Place::PutBack(_))
-    }
-
-    /// Whether this build can have it: old defects only with the feature `defects`.
-    pub fn is_available(&self) -> bool {
-        defect::AVAILABLE || !self.is_put_back()
-    }
-
-    /// Puts an old defect back until the result is dropped.
-    pub(super) fn in_place(&self) -> Option<InPlace> {
-        let Place::PutBack(old) = self.place else { return None };
-        let one = PUT_BACK.lock().unwrap_or_else(PoisonError::into_inner);
-        defect::put_back(old, true);
-        Some(InPlace { old, _one: one })
-    }
-
     pub(super) fn wrong(&self) -> Option<Wrong> {
         if let Place::Driver(wrong) = self.place { Some(wrong) } else { None }
     }

@@ -166,7 +166,6 @@ const PROGRESS: Duration = Duration::from_millis(100);
 /// Soaks until a run finds something, all runs are done, the time is over, or `stop` is set. `progress` is called
 /// regularly with the number of finished runs.
 pub fn run(options: &Options, stop: &AtomicBool, progress: &mut dyn FnMut(u64)) -> Report {
-    let _in_place = options.bug.and_then(Bug::in_place);
     let shared = Shared {
         options,
         next: AtomicU64::new(0),

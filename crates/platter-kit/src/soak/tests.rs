@@ -1,6 +1,5 @@
 mod kept;
 
-use super::bugs::Reach;
 use super::*;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,7 +11,7 @@ fn soak(options: &Options) -> Report {
 #[test]
 fn each_bug_is_found_within_its_number_of_runs() {
     for bug in bugs::TABLE {
-        let Reach::Within(runs) = bug.reach else { panic!("{}: {:?}", bug.name, bug.reach) };
+        let runs = bug.runs;
         let options = Options { runs, threads: 2, bug: Some(bug), shrink: false, ..Options::default() };
         let report = soak(&options);
         let found = report.found.first().unwrap_or_else(|| panic!("{}: not in {runs} runs", bug.name));

@@ -2,7 +2,6 @@
 
 use super::{Backlog, DirectQueue, Slot};
 use crate::bio::{Bio, Flags, Op};
-use crate::defect::{self, Defect};
 use crate::driver::{Chain, Completion, Started};
 use crate::queue::body::{Queue, Store};
 use crate::queue::pause::take_matching;
@@ -107,10 +106,7 @@ impl Store for Backlog {
         queue.complete(now, completions)
     }
 
-    fn admit_checked(queue: &mut Queue<Self>, now: Time, mut bio: Bio) {
-        if defect::is_on(Defect::FuaStripped) && !queue.geometry.features.write_cache {
-            bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
-        }
+    fn admit_checked(queue: &mut Queue<Self>, now: Time, bio: Bio) {
         queue.admit(now, bio);
     }
 
@@ -165,11 +161,9 @@ impl DirectQueue {
 
     /// Completes a request of several bios.
     fn complete_run(&mut self, now: Time, first: Bio, mut more: Vec<Bio>, result: i64, marks: Marks) {
-        let count = 1 + more.len();
         let len = first.len() + more.iter().map(Bio::len).sum::<u64>();
         let mut shares = self.shares((first.op(), len), result, marks);
-        let counted = if defect::is_on(Defect::MergedCountWraps) { usize::from(count as u16) } else { count };
-        for bio in core::iter::once(first).chain(more.drain(..)).take(counted) {
+        for bio in core::iter::once(first).chain(more.drain(..)) {
             self.complete_share(now, bio, &mut shares);
         }
         self.keep_list(more);

@@ -2,7 +2,6 @@
 
 use super::DirectQueue;
 use crate::bio::{Bio, Flags, IoPrio, Op};
-use crate::defect::{self, Defect};
 use crate::request::MAX_BIOS;
 use alloc::vec::Vec;
 
@@ -50,7 +49,7 @@ impl DirectQueue {
             && run.ioprio == bio.ioprio()
             && !(run.flags | bio.flags()).intersects(self.unmergeable)
             && matches!(run.op, Op::Read | Op::Write | Op::Discard)
-            && (run.bios < u32::from(MAX_BIOS) || defect::is_on(Defect::MergedCountWraps))
+            && run.bios < u32::from(MAX_BIOS)
             && len <= limits.max_bytes_at(run.op, run.pos)
             && limits.takes_segments(segments, len)
     }

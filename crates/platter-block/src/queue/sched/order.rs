@@ -11,7 +11,6 @@
 
 use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
-use crate::defect::{self, Defect};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::queue::family::{Parent, Role};
 use crate::queue::pause::queue_fault;
@@ -99,7 +98,7 @@ impl SchedQueue {
     }
 
     #[cold]
-    pub(super) fn submit_ordered(&mut self, now: Time, mut bio: Bio) {
+    pub(super) fn submit_ordered(&mut self, now: Time, bio: Bio) {
         if self.order.is_closed() {
             self.order.held.push_back(bio);
             return self.note_attention();
@@ -118,7 +117,7 @@ impl SchedQueue {
             // Requests queued before it may have to be held for a range in doubt.
             || self.doubts.exist()
             // A later step of a sequence would end up behind the barrier.
-            || (self.order.has_sequences() && !defect::is_on(Defect::SoftBarrierPassed));
+            || self.order.has_sequences();
         let closes =
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
         let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);
@@ -143,9 +142,6 @@ impl SchedQueue {
         let steps = self.steps(&bio, flags.contains(Flags::PREFLUSH), fua);
         if steps == DATA {
             // The flags stay on the bio, which belongs to its submitter; `started` decides what the driver is told.
-            if defect::is_on(Defect::FuaStripped) {
-                bio.remove_flags(Flags::FUA | Flags::PREFLUSH);
-            }
             return if only_places { self.place_soft(now, bio) } else { self.admit(now, bio) };
         }
         self.start_sequence(now, bio, steps, false);

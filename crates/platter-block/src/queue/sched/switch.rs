@@ -7,7 +7,6 @@
 use super::SchedQueue;
 use super::pool::PoolStats;
 use crate::bio::Bio;
-use crate::defect::{self, Defect};
 use crate::elevator::{Dir, Elevator, Noop};
 use crate::queue::Ordered;
 use crate::request::State;
@@ -108,9 +107,7 @@ impl SchedQueue {
         }
         let Some(ordered) = self.order.switching.take() else { return };
         self.settings.ordered = ordered;
-        if !defect::is_on(Defect::OrderedSwitchHolds) {
-            self.let_in(now);
-        }
+        self.let_in(now);
     }
 
     /// Whether no request exists or will be made of what was admitted, except those given up. Parents of bios that are held

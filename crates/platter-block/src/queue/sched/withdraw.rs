@@ -6,7 +6,6 @@
 
 use super::{Role, SchedQueue, order};
 use crate::bio::{Bio, Flags, Op};
-use crate::defect::{self, Defect};
 use crate::fault::Kind;
 use crate::queue::pause::{queue_fault, take_matching};
 use crate::request::{Marks, State};
@@ -36,7 +35,7 @@ impl SchedQueue {
     #[cold]
     pub(super) fn pass_mark_on(&mut self, survivor: u32, absorbed: u32) {
         let is_marked = |index| self.store.table.at(index).marks.contains(Marks::WITHDRAWN);
-        if !is_marked(absorbed) || defect::is_on(Defect::AbsorbedAsWhole) {
+        if !is_marked(absorbed) {
             return;
         }
         if is_marked(survivor) {
@@ -120,10 +119,8 @@ impl SchedQueue {
     /// A barrier cannot succeed while a change of the device may arrive at any time, so barriers fail.
     pub(super) fn doubt_arose(&mut self, now: Time) {
         self.attention = true;
-        if !defect::is_on(Defect::BarrierWaitsForQuarantine) {
-            self.fail_barrier(now, Kind::InDoubt);
-            self.fail_unsent_tag(now);
-        }
+        self.fail_barrier(now, Kind::InDoubt);
+        self.fail_unsent_tag(now);
     }
 
     /// Whether a request may go to the driver unchanged.
@@ -156,7 +153,7 @@ impl SchedQueue {
             let Some(bio) = self.store.table.pop_bio(index) else { break };
             if bio.flags().contains(Flags::ORPHAN) {
                 self.keep_spare(bio);
-            } else if keeps_place && self.doubts.concern(&bio) && !defect::is_on(Defect::SoftBarrierPassed) {
+            } else if keeps_place && self.doubts.concern(&bio) {
                 self.fail(now, bio, order::IN_DOUBT);
             } else {
                 self.set_aside(bio);

@@ -5,7 +5,7 @@ use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::spec::parse_time;
 use platter_disk::drivers::FileDriver;
-use platter_kit::soak::bugs::{self, Reach};
+use platter_kit::soak::bugs;
 use platter_kit::soak::real::{self, RealOptions, RealReport};
 use platter_kit::soak::{self, Bug, Feature, FeatureError, Features};
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ JSON: an object with `seed`, `runs`, `bug`, `without`, `interrupted`, `found` (n
 `seed`, `kind`, `times`, `what`, `replay` and `plan`), `findings` (one such object for each kind),
 `cover` (an object of counts) and `coverage` (`possible`, `met`, `empty`, `impossible`); with --real
 `rounds`, `ios` and other counts, `skipped` (a list) and `found` (null or text). Of `--bug list` a list
-of objects with `name`, `summary`, `runs` (null where the soak does not find it) and `available`; of
-`--without list` a list of objects with `name` and `summary`.")]
+of objects with `name`, `summary` and `runs`; of `--without list` a list of objects with `name` and
+`summary`.")]
 pub(crate) struct Soak {
     /// Seed of the first run; each following run has the next seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -58,7 +58,7 @@ pub(crate) struct Soak {
     /// Leave these features out of all runs, separated by commas; `list` shows all
     #[arg(long, value_name = "FEATURES", value_parser = parse_features)]
     without: Option<Leave>,
-    /// Enable this built-in bug or old defect, to check that the soak finds it; `list` shows all
+    /// Enable this built-in bug, to check that the soak finds it; `list` shows all
     #[arg(long, value_name = "NAME", value_parser = parse_bug)]
     bug: Option<Choice>,
     /// Soak real drivers, on files in this directory or on this block device, which is overwritten
@@ -97,13 +97,9 @@ fn parse_bug(name: &str) -> Result<Choice, String> {
     if name == "list" {
         return Ok(Choice::List);
     }
-    let known = || bugs::all().map(|bug| bug.name).collect::<Vec<_>>().join(", ");
+    let known = || bugs::TABLE.iter().map(|bug| bug.name).collect::<Vec<_>>().join(", ");
     match bugs::by_name(name) {
         None => Err(format!("unknown bug; expected one of: {}", known())),
-        Some(bug) if !bug.is_available() => Err(format!(
-            "`{name}` is an old defect, which this build cannot put back; build the command with \
-             `cargo build --features defects`"
-        )),
         Some(bug) => Ok(Choice::One(bug)),
     }
 }
@@ -233,21 +229,12 @@ fn list_features(context: &Context) -> Result<(), CliError> {
 
 fn list(context: &Context) -> Result<(), CliError> {
     if context.json {
-        let row = |bug: &Bug| {
-            let runs = if let Reach::Within(runs) = bug.reach { Some(runs) } else { None };
-            let (name, summary) = (bug.name, bug.summary);
-            json!({ "name": name, "summary": summary, "runs": runs, "available": bug.is_available() })
-        };
-        return context.print_json(&bugs::all().map(row).collect::<Value>());
+        let row = |bug: &Bug| json!({ "name": bug.name, "summary": bug.summary, "runs": bug.runs });
+        return context.print_json(&bugs::TABLE.iter().map(row).collect::<Value>());
     }
     let line = |bug: &Bug| {
-        let reach = match bug.reach {
-            Reach::Within(runs) => format!("found within {runs} runs from seed 1"),
-            Reach::Targeted { test, .. } => format!("not found by the soak, but by {test}"),
-            Reach::Unknown => "not tried".to_owned(),
-        };
-        let missing = if bug.is_available() { "" } else { "; needs a build with --features defects" };
-        format!("{}: {} ({reach}{missing})\n", context.heading(bug.name), bug.summary)
+        let name = context.heading(bug.name);
+        format!("{name}: {} (found within {} runs from seed 1)\n", bug.summary, bug.runs)
     };
-    context.print(&bugs::all().map(line).collect::<String>())
+    context.print(&bugs::TABLE.iter().map(line).collect::<String>())
 }

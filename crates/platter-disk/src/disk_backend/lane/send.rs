@@ -8,7 +8,6 @@ use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::defect::{self, Defect};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::queue::Prebuilt;
 use platter_block::time::Time;
@@ -30,18 +29,11 @@ impl DiskLane {
     fn is_ordered(&self, bio: &Bio) -> bool {
         let (flags, features) = (bio.flags(), &self.shared.geometry.features);
         let by_device = features.fua && bio.op() == Op::Write;
-        let barrier = flags.intersects(Flags::BARRIERS) && !self.keeps_soft(bio);
+        let barrier = flags.intersects(Flags::BARRIERS);
         bio.op() == Op::Flush
             || barrier
             || flags.contains(Flags::PREFLUSH)
             || (flags.contains(Flags::FUA) && features.write_cache && !by_device)
-    }
-
-    /// Whether a soft barrier can stay in the lane's own queue, which keeps no order with other lanes.
-    fn keeps_soft(&self, bio: &Bio) -> bool {
-        defect::is_on(Defect::SoftBarrierPassed)
-            && !bio.flags().contains(Flags::HARD_BARRIER)
-            && bio.op() != Op::WriteZeroes
     }
 
     /// Gives the plugged bios, which are not common, to the lane's own queue, or to the shared one if they need it.
