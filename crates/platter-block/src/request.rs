@@ -330,7 +330,7 @@ impl Table {
         let r = &mut self.requests[index as usize];
         r.len += len;
         r.segments += segments;
-        // `takes_bios` keeps the sum in range, unless the defect is put back.
+        // `takes_bios` keeps the sum in range.
         r.bios = r.bios.wrapping_add(bios);
         r.flags = r.flags | flags;
     }

@@ -391,6 +391,8 @@ impl Driver for Aio {
     fn submit(&mut self, now: Time) {
         self.side.submit(now);
         self.ring_doorbell(now);
+        // An outstanding poll request may be one that does not signal the handle, and then it is what shows this request's end.
+        self.set_nap(now);
     }
 
     fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {

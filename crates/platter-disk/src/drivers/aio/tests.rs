@@ -101,6 +101,36 @@ fn a_channel_that_is_dropped_leaves_a_clean_context() {
     }
 }
 
+/// The poll request for a first request of the threads was made before any thread slept on the handle, so its end does not show
+/// there, and it is still out when that request is over. It then is the only one for the next request too, for which a thread
+/// sleeps: that one is looked for in time.
+#[test]
+fn a_request_for_the_threads_behind_a_poll_that_does_not_signal_is_looked_for() {
+    if !is_here() {
+        return;
+    }
+    let rig = Rig::new();
+    let mut bench = aio(&rig);
+    bench.submit(Bio::new(Op::Discard, 0, 65536));
+    assert_eq!(bench.run(), 0);
+    let (now, mut completions) = (bench.now, Vec::new());
+    while bench.driver().side.in_flight() > 0 {
+        bench.driver().side.reap(now, &mut completions);
+        std::thread::yield_now();
+    }
+    assert!(bench.driver().side.is_listening() && bench.driver().unwatched == 1);
+    for completion in completions {
+        assert_eq!(bench.lane.queue.complete(now, completion), Ok(()));
+    }
+    assert_eq!(bench.lane.queue.in_flight(), 0);
+    bench.driver().wait_handle().unwrap();
+    assert_eq!(bench.lane.next_wakeup(), None, "nothing is in flight");
+    bench.submit(Bio::new(Op::Discard, 65536, 65536));
+    bench.run();
+    assert_eq!(bench.lane.next_wakeup(), Some(bench.now + Span::from_micros(50)));
+    assert!(bench.finish().iter().all(|bio| bio.status().is_ok()));
+}
+
 /// The kernel's signals are counted, so that the handle is cleared as often as it must be, and no oftener.
 #[test]
 fn the_handle_is_unreadable_once_everything_has_been_reaped() {
