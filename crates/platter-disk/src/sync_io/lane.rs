@@ -129,20 +129,15 @@ impl SyncLane {
         // As the bio has it, which is rounded up: a call that ended earlier would end before its device has noted what is in doubt.
         let until = until.map(|until| bio.deadline().map_or(until, |deadline| deadline.max(until)));
         let called = match &mut self.way {
-            Way::Own(_) => Called::Back(self.wait_own(bio, lent.is_some())),
+            Way::Own(_) => Called { bio: Some(self.wait_own(bio, lent.is_some())), needs_help: false },
             Way::Shared(Some(lane), waiter) => lane.run_call(bio, until.filter(|_| lent.is_none()), waiter),
             Way::Shared(None, _) => unreachable!("a call has its lane until it ends"),
         };
         std::mem::forget(lent);
-        match called {
-            Called::Back(bio) => Some(bio),
-            Called::Late { is_run } => {
-                if !is_run {
-                    self.background.help_from_now_on();
-                }
-                None
-            }
+        if called.needs_help {
+            self.background.help_from_now_on();
         }
+        called.bio
     }
 
     /// Waits for a bio without a limit; other bios that the lane returns are skipped.

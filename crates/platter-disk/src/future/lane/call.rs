@@ -63,11 +63,11 @@ impl CallWaiter {
 }
 
 /// How a call has ended.
-pub(crate) enum Called {
-    /// The bio is back, or another one with its token.
-    Back(Bio),
-    /// It was not back in time, and stays in the lane. `is_run`: a thread runs the lane.
-    Late { is_run: bool },
+pub(crate) struct Called {
+    /// The bio, or another one with its token. `None`: it was not back in time, and stays in the lane.
+    pub(crate) bio: Option<Bio>,
+    /// The lane still has something of this call, or of others, and no thread runs it.
+    pub(crate) needs_help: bool,
 }
 
 impl AsyncLane {
@@ -79,16 +79,28 @@ impl AsyncLane {
         // would have to wait for the end of this call.
         let is_own = self.clock.simulated().is_some() || service::is_this_thread();
         let is_run = !is_own && self.watch_for_call();
+        let bio = self.wait_for_call(&reply, until, is_run, waiter);
+        Called { bio, needs_help: !is_run && !self.is_idle() }
+    }
+
+    /// Waits for the bio of a call. `is_run`: a thread runs the lane.
+    fn wait_for_call(
+        &self,
+        reply: &Reply,
+        until: Option<Time>,
+        is_run: bool,
+        waiter: &CallWaiter,
+    ) -> Option<Bio> {
         loop {
-            if let Some(bio) = self.take_reply(&reply) {
-                return Called::Back(bio);
+            if let Some(bio) = self.take_reply(reply) {
+                return Some(bio);
             }
             let now = self.clock.now();
             if until.is_some_and(|until| now >= until) {
-                return self.end_late(now, &reply, is_run);
+                return self.end_late(now, reply);
             }
             if !is_run {
-                self.run_for_call(&reply, until);
+                self.run_for_call(reply, until);
                 continue;
             }
             waiter.sleep(self.clock.left(until));
@@ -133,19 +145,18 @@ impl AsyncLane {
 
     /// The time of a call is over: the device is asked to cancel the bio, which comes back at once if it has not started. If it does not,
     /// it stays in the lane.
-    fn end_late(&self, now: Time, reply: &Reply, is_run: bool) -> Called {
+    fn end_late(&self, now: Time, reply: &Reply) -> Option<Bio> {
         let mut state = lock(&self.state);
         if !reply.is_full() {
             state.lane.cancel(now, u64::from(reply.index));
             state.run(now);
         }
-        if let Some(bio) = self.take_reply(reply) {
-            // What was cancelled did not end in its time.
-            let is_cancelled = bio.status().is_err_and(|fault| fault.kind == Kind::Cancelled);
-            return if is_cancelled { Called::Late { is_run: true } } else { Called::Back(bio) };
-        }
-        state.entries[reply.index as usize].waiting = Waiting::Abandoned;
-        Called::Late { is_run }
+        let Some(bio) = self.take_reply(reply) else {
+            state.entries[reply.index as usize].waiting = Waiting::Abandoned;
+            return None;
+        };
+        // What was cancelled did not end in its time.
+        Some(bio).filter(|bio| bio.status().err().is_none_or(|fault| fault.kind != Kind::Cancelled))
     }
 
     /// Takes out the bio that came back.
