@@ -4,7 +4,8 @@
 use super::{AsyncLane, Waiting};
 use crate::future::reply::Reply;
 use crate::service;
-use crate::sync::{Condvar, Mutex, lock};
+use crate::sync::lock;
+use crate::wake::Parker;
 use platter_block::bio::Bio;
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
@@ -21,20 +22,15 @@ const NAP: Span = Span::from_millis(1);
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Wakes the thread of a call.
-#[derive(Default)]
-struct Thread {
-    is_woken: Mutex<bool>,
-    woken: Condvar,
-}
+struct Thread(Parker);
 
 impl Wake for Thread {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
+        self.0.unpark();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        *lock(&self.is_woken) = true;
-        self.woken.notify_one();
+        self.0.unpark();
     }
 }
 
@@ -46,19 +42,20 @@ pub(crate) struct CallWaiter {
 
 impl Default for CallWaiter {
     fn default() -> CallWaiter {
-        let thread = Arc::new(Thread::default());
+        let thread = Arc::new(Thread(Parker::new()));
         CallWaiter { waker: Waker::from(Arc::clone(&thread)), thread }
     }
 }
 
 impl CallWaiter {
     /// Sleeps until the call's bio is back, at most for the time `left` and [`PATIENCE`].
-    fn sleep(&self, left: Option<Duration>) {
-        let mut is_woken = lock(&self.thread.is_woken);
-        if !*is_woken {
-            is_woken = self.thread.woken.wait_for(is_woken, left.map_or(PATIENCE, |left| left.min(PATIENCE)));
+    fn sleep(&self, reply: &Reply, left: Option<Duration>) {
+        let Thread(parker) = &*self.thread;
+        parker.arm();
+        if !reply.is_full() {
+            parker.sleep(Some(left.map_or(PATIENCE, |left| left.min(PATIENCE))));
         }
-        *is_woken = false;
+        parker.disarm();
     }
 }
 
@@ -77,10 +74,11 @@ impl AsyncLane {
         let reply = self.start_call(bio, &waiter.waker);
         // The calling thread does not run the lane where another can: code of the program that belongs to other I/Os of the lane
         // would have to wait for the end of this call.
-        let is_own = self.clock.simulated().is_some() || service::is_this_thread();
-        let is_run = !is_own && self.watch_for_call();
+        let is_simulated = self.clock.simulated().is_some();
+        let is_run = !is_simulated && !service::is_this_thread() && self.watch_for_call();
         let bio = self.wait_for_call(&reply, until, is_run, waiter);
-        Called { bio, needs_help: !is_run && !self.is_idle() }
+        let is_left = !is_run && !self.is_idle();
+        Called { bio, needs_help: is_left && (is_simulated || !self.watch(true)) }
     }
 
     /// Waits for the bio of a call. `is_run`: a thread runs the lane.
@@ -103,7 +101,7 @@ impl AsyncLane {
                 self.run_for_call(reply, until);
                 continue;
             }
-            waiter.sleep(self.clock.left(until));
+            waiter.sleep(reply, self.clock.left(until));
             if self.called.load(Ordering::SeqCst) && !reply.is_full() {
                 lock(&self.state).turn(&self.clock);
             }
