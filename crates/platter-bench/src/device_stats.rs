@@ -128,8 +128,6 @@ impl DeviceStats {
         mine.in_flight += theirs.in_flight;
         mine.queued += theirs.queued;
         mine.held += theirs.held;
-        mine.quarantined += theirs.quarantined;
-        mine.in_doubt += theirs.in_doubt;
     }
 
     /// The same without latencies.
@@ -210,22 +208,8 @@ impl DeviceStats {
 
     /// The contents of the queues at the end, as an object.
     pub fn gauges_json(&self) -> Value {
-        let Gauges { in_flight, queued, held, quarantined, in_doubt } = self.gauges;
-        json!({
-            "in_flight": in_flight, "queued": queued, "held": held, "quarantined": quarantined, "in_doubt": in_doubt
-        })
-    }
-
-    /// Requests that timed out and that the device still had at the end, as one line for people. `None`: there were none.
-    pub fn stuck_line(&self) -> Option<String> {
-        let Gauges { quarantined, in_doubt, .. } = self.gauges;
-        (quarantined + in_doubt > 0).then(|| {
-            format!(
-                "requests that timed out: {}; ranges that they may still change: {}",
-                thousands(quarantined),
-                thousands(in_doubt)
-            )
-        })
+        let Gauges { in_flight, queued, held } = self.gauges;
+        json!({ "in_flight": in_flight, "queued": queued, "held": held })
     }
 
     /// Puts the three into an object, as `device_errors`, `device_latency` and `device_gauges`.
@@ -320,16 +304,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_at_the_end_is_told_if_it_is_stuck() {
+    fn a_gauge_has_its_value_at_the_end_whatever_it_was_before() {
         let mut stats = DeviceStats { gauges: Gauges { in_flight: 3, ..Gauges::default() }, ..example() };
-        assert_eq!(stats.stuck_line(), None, "a cache may write back at any time");
-        let stuck = Gauges { in_flight: 2, quarantined: 2, in_doubt: 1, ..Gauges::default() };
-        stats.merge(&DeviceStats { gauges: stuck, ..DeviceStats::default() });
-        let line = "requests that timed out: 2; ranges that they may still change: 1";
-        assert_eq!(stats.stuck_line().unwrap(), line);
-        // A gauge has its value at the end, whatever it was before.
+        let more = Gauges { in_flight: 2, held: 1, ..Gauges::default() };
+        stats.merge(&DeviceStats { gauges: more, ..DeviceStats::default() });
         let left = stats.since(&stats).gauges_json();
-        assert_eq!(left, json!({ "in_flight": 5, "queued": 0, "held": 0, "quarantined": 2, "in_doubt": 1 }));
+        assert_eq!(left, json!({ "in_flight": 5, "queued": 0, "held": 1 }));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What can be opened: a disk or a stack of layers. A backend opens lanes, through which I/O is submitted.
 
 use crate::allocation::Extent;
-use crate::bio::Context;
+use crate::bio::{Context, Op};
 pub use crate::capability::SinkMaker;
 use crate::capability::{Cached, Managed, Traced, Tunable, Worker};
 use crate::counters::Snapshot;
@@ -14,7 +14,7 @@ use crate::hint::Hint;
 use crate::lane::{Bell, Lane};
 use crate::limits::LimitSource;
 use crate::params::{Param, ParamError};
-use crate::queue::Ordered;
+use crate::queue::{Ordered, Settings};
 use crate::resident::Resident;
 use crate::segment::{Region, RegionId};
 use crate::statistics::Statistics;
@@ -61,11 +61,17 @@ pub trait Backend: LimitSource {
         self.below().iter().all(|below| below.may_bounce())
     }
 
-    /// The shortest time after which a disk below fails an I/O that has not completed; `None`: no disk has a timeout.
-    /// On a device with a timeout, handles copy memory that a caller only lends, because a request that timed out
-    /// keeps its memory; see [`Flags::BORROWED`](crate::bio::Flags::BORROWED).
-    fn timeout(&self) -> Option<Span> {
-        self.below().iter().filter_map(|below| below.timeout()).min()
+    /// The time that a call for `op` on a handle of the device has if it has none of its own: that of the disk, if the device is a disk
+    /// or passes all I/O on to one. `None`: it has no limit, as on layers over several disks and on caches.
+    fn timeout(&self, op: Op) -> Option<Span> {
+        let _ = op;
+        None
+    }
+
+    /// How long an I/O waits for a lane that is not run: the longest such time of the disks below.
+    fn barrier_timeout(&self) -> Span {
+        let below = self.below();
+        below.iter().map(|below| below.barrier_timeout()).max().unwrap_or(Settings::default().barrier_timeout)
     }
 
     /// How many lanes synchronous callers may have open at once, at least one; `None`: no limit. Each lane of a layer

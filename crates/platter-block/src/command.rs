@@ -177,7 +177,7 @@ impl Command {
         Command { transfer, ..self }
     }
 
-    /// Sets what the command may read or change. A wrong value breaks the promises about ranges in doubt and about caches
+    /// Sets what the command may read or change. A wrong value breaks the promises about late changes and about caches
     /// above, so it should be decoded from the command.
     pub fn with_reach(self, reach: Reach) -> Command {
         Command { reach, ..self }
@@ -194,7 +194,7 @@ impl Command {
     }
 
     /// Sets the time after which the transport aborts the command, for transports that can. It counts from the start of the
-    /// command, unlike [`Bio::deadline`](crate::bio::Bio::deadline), which counts from submission and always holds.
+    /// command, unlike [`Bio::deadline`](crate::bio::Bio::deadline), at which the handle stops waiting wherever the command is.
     pub fn with_timeout(self, timeout: Option<Span>) -> Command {
         Command { timeout, ..self }
     }

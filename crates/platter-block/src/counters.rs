@@ -22,8 +22,8 @@ macro_rules! counters {
             pub latency: [Histogram; Op::ALL.len()],
             /// Bios that failed, by operation and kind.
             pub errors: [[Cell; Kind::ALL.len()]; Op::ALL.len()],
-            /// Bios without a request: they wait behind a barrier, for a free request, for the end of a pause after
-            /// an error, or for a range in doubt.
+            /// Bios without a request: they wait behind a barrier, for a free request or for the end of a pause
+            /// after an error.
             pub held: Cell,
         }
 
@@ -60,8 +60,7 @@ counters! {
     refusals,
     /// Requests made to retry a bio.
     restarts,
-    /// Requests dismantled before they started because one of their bios was withdrawn or must wait for a range in
-    /// doubt.
+    /// Requests dismantled before they started because one of their bios was withdrawn.
     dismantled,
     /// Bytes read from the device.
     bytes_read,
@@ -91,8 +90,10 @@ counters! {
     unplugs,
     /// Unplugs by timer (UT).
     unplugs_timer,
-    /// I/Os that timed out.
+    /// Bios that timed out.
     timeouts,
+    /// Requests that the driver was asked to abort, because it had them for too long.
+    aborts,
     /// Bytes of write-zeroes carried out as writes, for devices that do not support the operation.
     zeroes_written,
     /// Times the queue's lock was taken.
@@ -140,6 +141,7 @@ impl Counters {
     fn failed(&self, bio: &Bio) {
         self.bios_failed.add(1);
         if let Err(fault) = bio.status() {
+            self.timeouts.add(u64::from(fault.kind == Kind::TimedOut));
             self.errors[bio.op() as usize][fault.kind as usize].add(1);
         }
     }

@@ -212,10 +212,10 @@ pub trait Driver: Send {
         false
     }
 
-    /// A request has been given up: all its bios have timed out, and nothing waits for its completion. What it may still
-    /// change is [in doubt](crate::queue::Watch::in_doubt) until the driver reports it. So a driver that no longer knows
-    /// what the device does with it does not report it, however long that lasts; a request that was not given up has to
-    /// complete at some time. By default the device is asked to [cancel](Driver::cancel) it.
+    /// A request is overdue: the driver has had it for longer than its time. Called once for each such request. Best effort:
+    /// the request completes as usual when the device is done with it, with `ECANCELED` or [`Completion::ABORTED`] if that was
+    /// because of this call. So a driver that no longer knows what the device does with it does not report it, however long
+    /// that lasts. By default the device is asked to [cancel](Driver::cancel) it.
     fn given_up(&mut self, now: Time, tag: u32) {
         self.cancel(now, tag);
     }

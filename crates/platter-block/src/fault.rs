@@ -47,7 +47,7 @@ kinds! {
     Gone,
     /// The device returned fewer bytes than its size promises.
     Short,
-    /// The I/O took longer than its timeout. Its buffer stays with the driver until the driver returns it.
+    /// The I/O took longer than its timeout.
     TimedOut,
     /// The I/O was cancelled before it reached the device.
     Cancelled,
@@ -61,14 +61,9 @@ kinds! {
     Contract,
     /// The data read is not the data that was written.
     Corrupt,
-    /// An earlier change of the same range timed out and may still reach the device, so this I/O was not carried
-    /// out or its result cannot be guaranteed.
-    InDoubt,
-    /// Requests that timed out occupy the whole depth of the device; nothing was submitted to it.
-    Stuck,
-    /// A barrier, I/O to a range in doubt, or I/O behind a barrier that failed in the device, failed because another lane of the
-    /// device did not report its requests for too long.
-    LaneStalled,
+    /// An earlier change timed out and may still reach the device, so this I/O could not be ordered behind it, or another lane of
+    /// the device did not report its requests for too long. The detail of the error says which.
+    Unsettled,
     /// A panic has left a layer in an unknown state; it carries out nothing any more.
     Broken,
 }
@@ -109,7 +104,6 @@ const EPERM: i32 = 1;
 const EIO: i32 = 5;
 pub(crate) const EAGAIN: i32 = 11;
 const ENOMEM: i32 = 12;
-const EBUSY: i32 = 16;
 const ENODEV: i32 = 19;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
@@ -203,13 +197,12 @@ impl Fault {
             Kind::Unsupported => EOPNOTSUPP,
             Kind::NoSpace => ENOSPC,
             Kind::Gone => ENODEV,
-            Kind::TimedOut | Kind::LaneStalled => ETIMEDOUT,
+            Kind::TimedOut | Kind::Unsettled => ETIMEDOUT,
             Kind::Cancelled => ECANCELED,
             Kind::WouldBlock => EAGAIN,
             Kind::NoMemory => ENOMEM,
             Kind::Corrupt => EBADMSG,
-            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt | Kind::Broken => EIO,
-            Kind::Stuck => EBUSY,
+            Kind::Io | Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::Broken => EIO,
         }
     }
 }
@@ -235,9 +228,9 @@ impl fmt::Display for Kind {
             Kind::NoMemory => "out of memory",
             Kind::Contract => "a driver or elevator broke its contract",
             Kind::Corrupt => "what was read is not what was written",
-            Kind::InDoubt => "an earlier write to the same range timed out and may still reach the device",
-            Kind::Stuck => "the device holds only requests that have timed out",
-            Kind::LaneStalled => "it waited too long for requests of a channel that is not polled",
+            Kind::Unsettled => {
+                "an earlier change may still reach the device, or another lane of it is not run"
+            }
             Kind::Broken => {
                 "an earlier panic has left the device in an unknown state; close it and open it again"
             }

@@ -1,10 +1,64 @@
 //! A lane: the path of one submitter to a device. A queue and a driver make one; layers combine lanes.
 
 use crate::bio::Bio;
+use crate::fault::Kind;
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+/// Which bios to take back, and as what those end that no driver has.
+#[derive(Clone, Copy, Debug)]
+pub struct Cancel {
+    which: Which,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    Token(u64),
+    Identity(usize),
+}
+
+impl Cancel {
+    /// All bios with this token. They end with [`Kind::Cancelled`].
+    pub const fn token(token: u64) -> Cancel {
+        Cancel { which: Which::Token(token), kind: Kind::Cancelled }
+    }
+
+    /// The bio of this [identity](Bio::identity), whose submitter does not wait for it any longer. It ends with
+    /// [`Kind::TimedOut`].
+    pub const fn late(identity: usize) -> Cancel {
+        Cancel { which: Which::Identity(identity), kind: Kind::TimedOut }
+    }
+
+    /// The same for the bios with this token, which a layer has sent below for those that are to be taken back.
+    #[must_use]
+    pub const fn with_token(self, token: u64) -> Cancel {
+        Cancel { which: Which::Token(token), kind: self.kind }
+    }
+
+    /// Whether this bio is to be taken back.
+    #[inline]
+    pub fn matches(&self, bio: &Bio) -> bool {
+        self.is_of(bio.token(), bio.identity())
+    }
+
+    /// The same for a bio of which a layer remembers the token, because it has replaced that, and the
+    /// [identity](Bio::identity).
+    #[inline]
+    pub fn is_of(&self, token: u64, identity: usize) -> bool {
+        match self.which {
+            Which::Token(other) => token == other,
+            Which::Identity(other) => identity == other,
+        }
+    }
+
+    /// How a bio ends that no driver has: [`Kind::Cancelled`] or [`Kind::TimedOut`].
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+}
 
 /// The path of one submitter to a device: a queue and its driver, a layer over other lanes, or a share of a queue
 /// that several submitters use.
@@ -108,31 +162,23 @@ pub trait Lane: Send {
         self.below().map_or(0, |below| below.in_flight())
     }
 
-    /// Aborts the bios with this token as far as that is still possible. Bios that no driver has taken complete with
-    /// [`Kind::Cancelled`](crate::fault::Kind::Cancelled) at the next [`run`](Lane::run). For the others the driver
-    /// is asked to cancel, and they complete with the driver's result; a durable change whose data is on the disk completes
-    /// with its flush.
+    /// Takes the bios that match back as far as that is still possible. A bio of which no device or driver below has any
+    /// part completes with the [kind](Cancel::kind) of `which` at the next [`run`](Lane::run). For the others the driver is
+    /// asked to cancel (best effort), and they complete with the driver's result; a durable change whose data is on the disk
+    /// completes with its flush.
     ///
-    /// A bio with a driver whose deadline has passed at `now` has been given up when this returns: what it may still change is
-    /// [in doubt](crate::queue::Watch::in_doubt) from then on, even if the bio itself comes back later. A caller that does not
-    /// wait for the bio any longer relies on that.
-    fn cancel(&mut self, now: Time, token: u64) {
+    /// A layer that has made several bios of one asks below for its own parts, with a `Cancel` for each, and ends the bio when
+    /// all parts are back: a bio must not end while a part of it may still change the device.
+    fn cancel(&mut self, now: Time, which: &Cancel) {
         if let Some(below) = self.below_mut() {
-            below.cancel(now, token);
+            below.cancel(now, which);
         }
     }
 
-    /// Whether the lane holds no bio (except completed ones).
+    /// Whether the lane holds no bio (except completed ones). Nothing of it is left below then.
     #[inline]
     fn is_idle(&self) -> bool {
         self.below().is_none_or(|below| below.is_idle())
-    }
-
-    /// Whether [`run`](Lane::run) has something to take in although the lane is idle: a queue that it shares with other lanes
-    /// may still have requests that were given up for it, with their memory. A layer that leaves idle lanes alone runs such
-    /// a one nevertheless.
-    fn lingers(&self) -> bool {
-        self.below().is_some_and(|below| below.lingers())
     }
 
     /// Offers a region of memory to all drivers below.

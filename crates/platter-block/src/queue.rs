@@ -6,27 +6,43 @@
 //!
 //! The caller tells a queue what was submitted and completed and what time it is; the queue answers with the next
 //! request to start and the time of its next timer. It never blocks: bios that have to wait (for a free request,
-//! behind a barrier, for a range in doubt) wait in a list inside the queue. Every bio with a deadline leaves the
-//! queue by its deadline, whatever it waits for.
+//! behind a barrier) wait in a list inside the queue.
 //!
 //! # One body, two stores
 //!
 //! The body checks a bio, cuts one that is larger than the device takes into pieces, which complete it together
 //! (`Queue::split`, `Queue::child_done`), writes zeroes where the device cannot, retries what failed, at once or after a
-//! pause (`Queue::retry`, `Queue::pause`), keeps deadlines with a single alarm (`Queue::run_timers`), ends what is late or
-//! cancelled (`Queue::withdraw`, `Queue::give_up`), counts and traces. Where requests are and which one is next, only the
-//! store knows: a `Backlog` makes them of a list of bios when the driver takes them; a `Scheduler` has a table of them,
-//! because elevators refer to requests.
+//! pause (`Queue::retry`, `Queue::pause`), has one alarm for all timers (`Queue::run_timers`), takes back what has not
+//! started (`Queue::withdraw`), watches the time that the driver takes (`silence.rs`), counts and traces. Where requests are
+//! and which one is next, only the store knows: a `Backlog` makes them of a list of bios when the driver takes them; a
+//! `Scheduler` has a table of them, because elevators refer to requests.
 //!
 //! - `Store::enqueue` finds or makes a request for a bio, `Store::wake` lets bios go on when a request has ended, and
 //!   `Store::withdraw` takes bios out of requests that have not started.
-//! - `Store::unstarted` and `Store::tags` say which requests there are; `Store::visit` and `Store::for_each_bio` lead to
-//!   their bios.
+//! - `Store::unstarted` and `Store::tags` say which requests there are; `Store::visit` leads to the bios of one that has
+//!   started, and `Store::started_at` says since when the driver has it.
 //! - `Store::next`, `Store::request`, `Store::refused` and `Store::complete` are for the loop with the driver (`QueueLane`).
 //! - The others are for plug, elevator, flushes and barriers; by default they do nothing.
 //!
 //! A common bio passes by all this: `DirectQueue::start_common` gives it to the driver and `DirectQueue::complete` takes
 //! it back (docs/decisions/2026-11-29-one-queue-body.md).
+//!
+//! # How bios end
+//!
+//! - **A bio that has started ends when the driver returns it**, however long that takes: until then the device may use its
+//!   memory and change what it covers. A bio that is carried out in parts or steps ends when the driver has none of them.
+//! - **A bio that is taken back** (`Queue::cancel`), because it is cancelled or late, ends at once if nothing of it has
+//!   started. Of the rest, what has not started is not carried out any more, and for what the driver has the driver is asked
+//!   to cancel; it is not retried. What waits for a flush in flight ends with that flush, and a durable write whose data
+//!   is with the device ends with the flush behind it, so no flush is ever without bios. Queues know no deadlines: the
+//!   handle at which a bio has one takes it back then.
+//! - **The time with the driver** is limited by `Settings::timeout` and `Settings::slow_timeout`. The driver is asked once to
+//!   abort a request that is overdue; one that it aborts fails with `Kind::TimedOut`, any other result counts. If
+//!   the request is not back after `Settings::abort_grace`, the queue is silent (`Queue::is_silent`), until the
+//!   driver has returned everything.
+//! - **A device fails as a whole** when its owner says so (`Queue::set_failed`), because one of its queues is silent. Then
+//!   what has not started ends with `Kind::Gone`, in all its queues, and so does every new bio. When it works again
+//!   (`Queue::recovered`), the next flush fails once, because what its cache held may be lost.
 //!
 //! # Order, flushes and barriers
 //!
@@ -45,10 +61,11 @@
 //!   of the device: it goes to the shared queue and waits there until other lanes have started their requests
 //!   (`SchedQueue::set_outside`). A soft barrier that itself has more than one step (a flush, a durable write on a
 //!   volatile cache, write-zeroes), or that comes while another bio still has steps to do, waits for completions like a
-//!   hard one, because the order of starts is not sufficient then. While a range is in doubt, it fails like any
-//!   barrier. A request that failed and is retried may start behind the barrier.
+//!   hard one, because the order of starts is not sufficient then. A request that failed and is retried may start behind
+//!   the barrier.
 //! - **A hard barrier** waits until all earlier bios are complete (`SchedQueue::try_barrier`) and is made durable; only
-//!   then do the bios held behind it enter the queue (`SchedQueue::end_barrier`).
+//!   then do the bios held behind it enter the queue (`SchedQueue::end_barrier`). If it is late before that, they fail,
+//!   because it has ordered nothing; if its submitter cancels it, they enter.
 //! - **As an ordered tag** (`ordered=tag`, on disks with `Features::ordered_tags`) a hard barrier is sent as soon as
 //!   everything before it has been sent, and plain reads and writes behind it follow at once (`SchedQueue::send_tag`);
 //!   the disk keeps the order. If any request fails meanwhile, the disk aborts what must follow it, the queue takes
@@ -79,25 +96,24 @@ use alloc::vec::Vec;
 
 mod body;
 mod direct;
-mod doubt;
 mod ends;
 mod family;
-mod given_up;
 mod lane;
 mod order;
 mod pause;
 mod prebuilt;
 mod sched;
 mod split;
+mod watch;
 mod zeroes;
 
 pub use body::{Queue, Store};
 pub use direct::DirectQueue;
-pub use doubt::Watch;
 pub use lane::{DirectLane, QueueLane, Reopen, SchedLane};
 pub use pause::{FIRST_PAUSE, RETRIES};
 pub use prebuilt::Prebuilt;
 pub use sched::{CONGESTION_BATCH, PlugSettings, PoolRules, PoolStats, SchedQueue};
+pub use watch::Watch;
 
 /// Settings of a queue. `Default` has the settings of a device opened without arguments.
 #[derive(Clone, Copy, Debug)]
@@ -112,11 +128,15 @@ pub struct Settings {
     pub merges: bool,
     /// Plugging of the device; only used with an elevator.
     pub plug: Option<PlugSettings>,
-    /// Time from submission after which a bio without a deadline of its own fails; `None`: no limit.
+    /// How long the driver may have a read or a write before it is asked to abort it; `None`: no limit.
     pub timeout: Option<Span>,
+    /// The same for flushes, discards, write-zeroes and commands.
+    pub slow_timeout: Option<Span>,
+    /// How long after that the driver may have the request before the queue is [silent](Queue::is_silent); `None`: as long as
+    /// before that.
+    pub abort_grace: Option<Span>,
     /// Longest time that a hard barrier waits for requests of other queues of the device, and that I/O waits for a queue that
-    /// is not run: I/O to a range in doubt, and what the device does not begin before that queue knows of a failed
-    /// barrier.
+    /// is not run: what the device does not begin before that queue knows of a failed barrier.
     pub barrier_timeout: Span,
     /// How hard barriers keep their order.
     pub ordered: Ordered,
@@ -143,6 +163,8 @@ impl Default for Settings {
             merges: true,
             plug: Some(PlugSettings::default()),
             timeout: None,
+            slow_timeout: None,
+            abort_grace: None,
             barrier_timeout: Span::from_secs(30),
             ordered: Ordered::Drain,
         }
@@ -156,7 +178,7 @@ impl Settings {
     }
 }
 
-/// What a queue still holds, except requests that were given up as a whole.
+/// What a queue still holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
     /// Nothing.
@@ -175,7 +197,7 @@ const NO_PARENT: u32 = u32::MAX;
 const FLUSH: u32 = u32::MAX - 1;
 
 /// Flags that only a queue sets and clears.
-const MARKS: Flags = Flags::ORPHAN.union(Flags::ALONE).union(Flags::LAST).union(Flags::BEFORE_TAG);
+const MARKS: Flags = Flags::ALONE.union(Flags::LAST).union(Flags::BEFORE_TAG);
 
 /// Bios that a queue keeps for splits and flushes.
 const SPARE_BIOS: usize = 256;

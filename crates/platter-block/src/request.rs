@@ -36,10 +36,10 @@ impl Marks {
     pub(crate) const NONE: Marks = Marks(0);
     /// Some of its bios were withdrawn before it started. It will be dismantled instead of started.
     pub(crate) const WITHDRAWN: Marks = Marks(1);
-    /// The driver has it, but all of its bios have been given up (timed out).
-    pub(crate) const QUARANTINED: Marks = Marks(2);
-    /// It was given up in part or as a whole and may still change data on the device.
-    pub(crate) const IN_DOUBT: Marks = Marks(4);
+    /// The driver has had it for longer than its time.
+    pub(crate) const OVERDUE: Marks = Marks(2);
+    /// The driver is asked to abort it, because it is overdue.
+    pub(crate) const ASKED: Marks = Marks(4);
 
     pub(crate) const fn contains(self, other: Marks) -> bool {
         self.0 & other.0 == other.0
@@ -389,33 +389,9 @@ impl Table {
         }
     }
 
-    /// Whether all bios of a request satisfy a condition.
-    pub(crate) fn all_bios(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
-        let mut all = true;
-        self.chain(index).for_each_bio(|bio| all &= condition(bio));
-        all
-    }
-
-    /// Whether any bio of a request satisfies a condition.
-    pub(crate) fn any_bio(&self, index: u32, condition: impl Fn(&Bio) -> bool) -> bool {
-        !self.all_bios(index, |bio| !condition(bio))
-    }
-
     /// The elevator was removed: completions are no longer reported to it.
     pub(crate) fn forget_choices(&mut self) {
         self.requests.iter_mut().for_each(|r| r.chosen = false);
-    }
-
-    /// Visits the bios of all live requests.
-    pub(crate) fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
-        for request in self.requests.iter().filter(|r| r.state != State::Free) {
-            request.first.iter().for_each(&mut each);
-            let mut at = request.head;
-            while let Some(link) = self.links.get(at as usize) {
-                link.bio.iter().for_each(&mut each);
-                at = link.next;
-            }
-        }
     }
 
     /// Indices of all requests in a state.

@@ -20,22 +20,16 @@ pub struct Statistics {
 /// The contents of the queues of a device, as of the last run of each queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
-    /// Requests with the driver, including those in quarantine.
+    /// Requests with the driver.
     pub in_flight: u64,
     /// Requests that have not started.
     pub queued: u64,
-    /// Bios without a request: they wait behind a barrier, for a free request, for the end of a pause after an error,
-    /// or for a range in doubt.
+    /// Bios without a request: they wait behind a barrier, for a free request, or for the end of a pause after an error.
     pub held: u64,
-    /// Requests with the driver whose bios have all timed out.
-    pub quarantined: u64,
-    /// Ranges that may still be changed by requests whose bios have timed out.
-    pub in_doubt: u64,
 }
 
 impl Statistics {
-    /// Adds the counts of a queue. Requests in quarantine and ranges in doubt are not among them; only the device
-    /// knows these.
+    /// Adds the counts of a queue.
     pub fn add(&mut self, counters: &Counters) {
         for (sums, cells) in self.errors.iter_mut().flatten().zip(counters.errors.iter().flatten()) {
             *sums += cells.get();
@@ -56,8 +50,6 @@ impl Statistics {
         sum.in_flight += gauges.in_flight;
         sum.queued += gauges.queued;
         sum.held += gauges.held;
-        sum.quarantined += gauges.quarantined;
-        sum.in_doubt += gauges.in_doubt;
     }
 
     /// Operation, kind and number of failed bios; combinations without failures are left out.

@@ -1,10 +1,8 @@
 //! Bios that a layer carries out in parts: each part keeps the memory of the whole bio alive.
 //!
 //! When a layer makes several bios of one (such as a part for each disk of an array), the parts share the memory of
-//! the whole bio. It may be freed or returned to the program only when no part can touch it any more. Parts come back
-//! when they complete, except parts that timed out: the layer then gets a bio without memory in its place, while the
-//! part itself stays with the driver. Each part therefore owns a share of the whole, and the whole is dropped only
-//! after all shares.
+//! the whole bio. It may be freed or returned to the program only when no part can touch it any more. Each part therefore
+//! owns a share of the whole, and the whole is dropped only after all shares, also where a layer ends it before its last part.
 
 use crate::bio::{Bio, Op, Segments};
 use crate::fault::{Fault, Kind, Stage};
@@ -31,9 +29,9 @@ impl Whole {
         self.0.as_ref().as_ref()
     }
 
-    /// Resets `part` to an operation at `pos` on behalf of the whole: it gets the flags, priority, context, deadline
-    /// and handle of the whole, but no segments: it gets them from a [`Source`]. It owns a share of the whole
-    /// until it is reset or dropped.
+    /// Resets `part` to an operation at `pos` on behalf of the whole: it gets the flags, priority, context and
+    /// handle of the whole, but no segments: it gets them from a [`Source`]. It owns a share of the whole until it is
+    /// reset or dropped.
     pub fn share(&self, part: &mut Bio, op: Op, pos: u64) {
         part.reset(op, pos, 0);
         part.set_owner(Owner::internal(Arc::clone(&self.0)));
@@ -42,7 +40,6 @@ impl Whole {
             part.set_ioprio(bio.ioprio());
             part.set_context(bio.context());
             part.set_handle(bio.handle());
-            part.set_deadline(bio.deadline());
         }
     }
 
@@ -219,7 +216,8 @@ mod tests {
         assert_eq!(give(&mut part, 512), Err(Kind::Contract), "no share any more");
     }
 
-    /// After a part timed out, the driver still has it: the submitter gets no memory, and the memory is freed last.
+    /// A layer may end the whole before its last part, as long as that does not change the device: the submitter gets no memory,
+    /// and the memory is freed last.
     #[test]
     fn memory_outlives_the_last_part() {
         let (bio, watch) = watched();

@@ -11,7 +11,6 @@ use super::placement::ShardPlace;
 use super::policy::{Policies, Policy};
 use super::pressure::{self, Watched};
 use super::shared::Shared;
-use super::task::Own;
 use super::tuning::Tuning;
 use super::{Settings, Write};
 use crate::readahead::{self, Hint, PAGE};
@@ -151,11 +150,7 @@ impl Cache {
             geometry: geometry(settings, under),
             simulated,
             through: settings.write == Write::Through,
-            own: match (below.clock(), below.timeout()) {
-                (Some(_), _) => Own::Nothing,
-                (None, Some(_)) => Own::Reads,
-                (None, None) => Own::Everything,
-            },
+            own: !simulated,
             policies,
             peers: OnceLock::new(),
             manners,
@@ -244,12 +239,9 @@ impl Backend for Cache {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer gives up its own barriers at the same faults as the disks below.
-        let own = self
-            .shared
-            .gate
-            .blame()
-            .filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        // The layer fails barriers of its own with the same fault as the disks below.
+        let own =
+            self.shared.gate.blame().filter(|_| fault.kind == Kind::Unsettled && fault.stage == Stage::Layer);
         let refused = || self.shared.engine().ok()?.jobs.answers.refused.take();
         let own = own.or_else(|| if fault == answers::DIRTY { refused() } else { None });
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))

@@ -72,9 +72,6 @@ pub(super) struct Dirty {
     pub(super) failed: u32,
     /// Dirty pages that are being written.
     pub(super) writing: u32,
-    /// Pages among those being written that are in doubt: their write has timed out, and the device still has
-    /// their memory.
-    pub(super) in_doubt: u32,
     /// More pages have expired than could be written at once.
     pub(super) owed: bool,
     /// Too many pages are dirty, but none can be written before another write is complete.
@@ -122,7 +119,6 @@ impl Dirty {
             retry: Span::ZERO,
             failed: 0,
             writing: 0,
-            in_doubt: 0,
             owed: false,
             stalled: false,
         }
@@ -242,8 +238,7 @@ impl Dirty {
         self.aside.tidy(self.count, &is_live);
     }
 
-    /// Records a successful write-back, or that the device has returned the memory of one in doubt: what waited for it can be
-    /// written.
+    /// Records a successful write-back.
     pub(super) fn went_well(&mut self) {
         (self.not_before, self.stalled) = (None, false);
         (self.pause, self.retry) = (FIRST_PAUSE, Span::ZERO);
@@ -442,9 +437,8 @@ mod tests {
         assert_eq!(dirty.not_before, Some(Time(100_000_000)));
     }
 
-    /// As if a write in doubt had been returned while nothing else could be written.
     #[test]
-    fn an_end_of_doubt_is_an_occasion_to_write() {
+    fn a_success_is_an_occasion_to_write() {
         let mut dirty = Dirty::new(RULES);
         (0..20).for_each(|page| _ = dirty.add(page, Time(0)));
         dirty.went_wrong(Time(0), true);

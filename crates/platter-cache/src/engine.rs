@@ -52,7 +52,6 @@ pub(super) struct Ask {
     pub(super) own: bool,
     pub(super) context: Context,
     pub(super) ioprio: IoPrio,
-    pub(super) deadline: Option<Time>,
 }
 
 /// Pages that another shard is to read ahead.
@@ -114,11 +113,6 @@ pub(super) struct Engine {
     pub(super) moves: Moves,
     /// Bios that have come back and were not processed yet.
     came: Vec<Bio>,
-    /// Completed I/Os whose memory the device still has, and the number of their frames.
-    away: Vec<IoKey>,
-    pub(super) frames_away: u32,
-    /// Writes in doubt that the device has returned so far.
-    pub(super) returns: u64,
     /// Pages handled since the lock was taken.
     pub(super) work: u32,
     /// An I/O has ended since the lock was taken: waiting tasks may continue.
@@ -171,9 +165,6 @@ impl Engine {
             lates: Lates::new(late),
             moves: Moves::default(),
             came: Vec::new(),
-            away: Vec::new(),
-            frames_away: 0,
-            returns: 0,
             work: 0,
             events: false,
             progress: false,
@@ -276,49 +267,31 @@ impl Engine {
         self.events = true;
         self.jobs.can_go_on |= !self.jobs.is_empty();
         self.pages.dirty.stalled = false;
-        let back = self.ios.is_back(key);
         let io = self.ios.get(key);
         let (kind, failed) = (io.state.kind, io.failed);
-        let until = match kind {
-            IoKind::Ahead => Time(0),
-            _ => io.deadline.unwrap_or(Time(u64::MAX)),
-        };
-        let failure = failed.map(|(fault, pos)| Failure { key, fault, pos, until });
+        let failure = failed.map(|(fault, pos)| Failure { key, fault, pos, ahead: kind == IoKind::Ahead });
         let frames = std::mem::take(&mut io.state.frames);
         self.work += frames.len() as u32 + 1;
-        let is_away = match kind {
-            IoKind::Fill | IoKind::Ahead => self.filled(&frames, failed, back),
-            IoKind::WriteBack => self.wrote_back(now, &frames, failed, back),
-            IoKind::Pass => {
-                self.passed(key, failed);
-                false
-            }
+        match kind {
+            IoKind::Fill | IoKind::Ahead => self.filled(&frames, failed),
+            IoKind::WriteBack => self.wrote_back(now, &frames, failed),
+            IoKind::Pass => self.passed(key, failed),
             // They have no bios.
-            IoKind::Copy | IoKind::Move => false,
-        };
+            IoKind::Copy | IoKind::Move => {}
+        }
         let io = self.ios.get(key);
         io.state.frames = frames;
         let mut waiters = std::mem::take(&mut io.waiters);
         waiters.drain(..).for_each(|number| self.lanes.tell(number, failure));
         self.ios.get(key).waiters = waiters;
-        if is_away {
-            self.frames_away += self.ios.get(key).state.frames.len() as u32;
-            self.ios.set_away(key);
-            self.away.push(key);
-        } else {
-            self.ios.end(key);
-        }
+        self.ios.end(key);
     }
 
-    /// Ends a read of pages, which may have failed. Returns whether the device still has their frames.
-    fn filled(&mut self, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
+    /// Ends a read of pages, which may have failed.
+    fn filled(&mut self, frames: &[u32], failed: Option<(Fault, u64)>) {
         for &frame in frames {
             let pages = &mut self.pages;
             pages.reserved.ended(pages.store.page(frame));
-            if !back && pages.info(frame).valid == 0 {
-                pages.abandon(frame);
-                continue;
-            }
             pages.store.give_back(frame, Loan::Fill);
             let all = pages.all_of(pages.store.page(frame));
             let info = pages.info_mut(frame);
@@ -335,23 +308,14 @@ impl Engine {
                     continue;
                 }
                 // Data that was written to the page stays valid; the rest is read again on demand.
-                Some(_) => {
-                    info.flags &= !(AHEAD | MARKED);
-                    if !back {
-                        // Neither changed nor evicted until the device has returned it.
-                        let _ = pages.store.hold(frame);
-                        continue;
-                    }
-                }
+                Some(_) => info.flags &= !(AHEAD | MARKED),
             }
             self.pages.usable(frame);
         }
-        !back
     }
 
-    /// Ends a write-back of pages, which may have failed. Returns whether the write is in doubt: the device
-    /// then still has the frames, and the pages stay marked as being written.
-    fn wrote_back(&mut self, now: Time, frames: &[u32], failed: Option<(Fault, u64)>, back: bool) -> bool {
+    /// Ends a write-back of pages, which may have failed.
+    fn wrote_back(&mut self, now: Time, frames: &[u32], failed: Option<(Fault, u64)>) {
         self.unflushed.wrote();
         match failed {
             None => {
@@ -362,106 +326,27 @@ impl Engine {
             Some((fault, pos)) => {
                 self.totals.write_errors += 1;
                 self.write_error = Some((fault, pos));
-                let slow = matches!(fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
-                self.pages.dirty.went_wrong(now, slow);
+                self.pages.dirty.went_wrong(now, fault.kind == Kind::TimedOut);
                 self.handles.failed(fault, pos);
             }
-        }
-        if !back {
-            self.pages.dirty.in_doubt += frames.len() as u32;
-            return true;
         }
         for &frame in frames {
             self.pages.end_write(frame, failed.is_none(), now);
         }
         self.pages.tidy();
-        false
-    }
-
-    /// Takes back frames that the device has returned late.
-    fn take_back(&mut self, now: Time) {
-        let mut at = 0;
-        while let Some(&key) = self.away.get(at) {
-            if !self.ios.is_back(key) {
-                at += 1;
-                continue;
-            }
-            self.away.swap_remove(at);
-            (self.events, self.progress) = (true, true);
-            self.jobs.can_go_on |= !self.jobs.is_empty();
-            let io = self.ios.get(key);
-            let kind = io.state.kind;
-            let frames = std::mem::take(&mut io.state.frames);
-            self.work += frames.len() as u32;
-            self.frames_away -= frames.len() as u32;
-            for &frame in &frames {
-                if kind == IoKind::WriteBack {
-                    // It is unknown whether the page was written, so it is written again.
-                    self.pages.dirty.in_doubt -= 1;
-                    self.pages.end_write(frame, false, now);
-                    continue;
-                }
-                match self.pages.store.is_filling(frame) {
-                    true => {
-                        self.pages.store.give_back(frame, Loan::Fill);
-                        self.pages.release(frame);
-                    }
-                    false => {
-                        self.pages.store.frames().unpin(frame);
-                        self.pages.usable(frame);
-                    }
-                }
-            }
-            if kind == IoKind::WriteBack {
-                self.returns += 1;
-                self.pages.dirty.went_well();
-            }
-            let io = self.ios.get(key);
-            io.state.frames = frames;
-            self.ios.end(key);
-        }
-    }
-
-    /// The position of a page in a range (or on the whole device) whose write has timed out and is in doubt.
-    pub(super) fn doubt(&mut self, range: Option<&Range<u64>>) -> Option<u64> {
-        if self.pages.dirty.in_doubt == 0 {
-            return None;
-        }
-        let mut found = None;
-        for &key in &self.away {
-            let io = self.ios.get(key);
-            let ([first, ..], [.., last]) = (&io.state.frames[..], &io.state.frames[..]) else { continue };
-            let store = &self.pages.store;
-            let (begin, end) = (store.page(*first) * PAGE, (store.page(*last) + 1) * PAGE);
-            let overlaps = range.is_none_or(|range| begin < range.end && range.start < end);
-            if io.state.kind == IoKind::WriteBack && overlaps {
-                found = found.or(Some(begin));
-            }
-        }
-        // Pages of a later epoch cannot be written while any page of an earlier one is in doubt.
-        let blocked = |range: &Range<u64>| {
-            (!self.pages.dirty.is_one_epoch() && self.is_dirty(range)).then_some(range.start)
-        };
-        found.or_else(|| range.and_then(blocked))
     }
 
     /// Passes a flush on to the device.
     pub(super) fn pass_flush(&mut self, ask: &Ask) -> IoKey {
         let mut bio = self.ios.bio();
         bio.reset(Op::Flush, 0, 0);
-        self.pass(bio, (ask.context, ask.ioprio, None), ask.own)
+        self.pass(bio, (ask.context, ask.ioprio), ask.own)
     }
 
     /// Passes an operation that the cache does not carry out itself on to the device: on the lane of the current caller if
     /// `own`.
-    pub(super) fn pass(
-        &mut self,
-        mut bio: Bio,
-        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
-        own: bool,
-    ) -> IoKey {
+    pub(super) fn pass(&mut self, mut bio: Bio, (context, ioprio): (Context, IoPrio), own: bool) -> IoKey {
         let key = self.ios.begin(IoKind::Pass);
-        self.ios.get(key).deadline = deadline;
         bio.set_context(context);
         bio.set_ioprio(ioprio);
         bio.add_flags(Flags::SYNC);
@@ -485,8 +370,7 @@ impl Engine {
         if self.is_behind() || self.jobs.can_go_on {
             return Some(now);
         }
-        let runs = self.shared_out > 0 || !self.away.is_empty();
-        let lane = if runs { self.port.next_wakeup() } else { None };
+        let lane = if self.shared_out > 0 { self.port.next_wakeup() } else { None };
         let lines = self.room.wakeup().into_iter().chain(self.wanted.wakeup()).chain(self.handles.wakeup());
         let lines = lines.chain(self.pages.writers.wakeup());
         let own = self.pages.dirty.wakeup(now).into_iter().chain(self.pages.next_shrink(now));
@@ -517,7 +401,7 @@ impl Turns for Engine {
 
     fn outlook(&self, now: Time) -> Outlook {
         let due = self.wakeup(now);
-        let is_out = self.shared_out > 0 || !self.away.is_empty();
+        let is_out = self.shared_out > 0;
         // Reads that no task waits for are collected by the next lane that is run. Dirty pages, and jobs done
         // in pieces, need a thread that comes back at a certain time.
         let some = self.pages.dirty.taken() > 0 || self.pages.next_shrink(now).is_some();
@@ -540,8 +424,6 @@ impl Turns for Engine {
     }
 
     fn leave(&mut self, now: Time) {
-        self.port.set_owes_memory(!self.away.is_empty());
-        self.take_back(now);
         self.totals.longest = self.totals.longest.max(self.work);
         self.totals.work += u64::from(self.work);
         self.publish_urgency();
@@ -575,7 +457,7 @@ impl Turns for Engine {
 
     /// As many completions as one turn allows.
     fn run(&mut self, now: Time) {
-        if self.shared_out == 0 && self.away.is_empty() {
+        if self.shared_out == 0 {
             return;
         }
         let mut came = std::mem::take(&mut self.came);
@@ -589,6 +471,5 @@ impl Turns for Engine {
         }
         let left: Vec<Bio> = bios.collect();
         self.came = if left.is_empty() { came } else { left };
-        self.take_back(now);
     }
 }

@@ -89,7 +89,7 @@ impl Engine {
                 if missing > 0 {
                     let mark = window.mark.filter(|mark| (page..next).contains(mark));
                     let window = Window { first: page, count: (next - page) as u32, mark, sync: false };
-                    let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
+                    let ask = Ask { demand: 0..0, own: false, ..ask.clone() };
                     self.peer_reads.push(PeerRead { shard, ask, window });
                 }
                 count += missing;
@@ -178,9 +178,8 @@ impl Engine {
         let Some(Open { key, bio, pages }) = open else { return };
         self.handles.count(ask.handle, |counters| counters.count_read((pages.end - pages.start) as u32));
         let demanded = pages.start < ask.demand.end && ask.demand.start < pages.end;
-        match demanded {
-            true => self.ios.get(key).deadline = ask.deadline,
-            false => self.ios.set_ahead(key),
+        if !demanded {
+            self.ios.set_ahead(key);
         }
         let own = ask.own && demanded;
         self.ios.get(key).state.own = own.then_some(ask.lane);
@@ -211,7 +210,6 @@ impl Engine {
             return Some(Fill::Moves(self.plan_move(Moved { to: frame, kept, vacated: None })));
         }
         let key = self.ios.begin(IoKind::Fill);
-        self.ios.get(key).deadline = ask.deadline;
         self.work += 1;
         let bytes = self.pages.bytes_of(page);
         for piece in runs(wanted) {

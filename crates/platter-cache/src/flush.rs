@@ -12,9 +12,8 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::PAGE;
 use platter_block::bio::{Flags, Op};
 use platter_block::command::Reach;
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Kind};
 use platter_stack::barrier_gate::BARRIER;
-use platter_stack::kit::port::Order;
 use std::ops::Range;
 
 /// Most drops that are recorded.
@@ -47,11 +46,6 @@ impl Engine {
             task.flushing.written = true;
         }
         let disk = !task.bio.flags().contains(Flags::DATA_ONLY);
-        if !disk && !self.unflushed.is_flushed(self.unflushed.to_cover(false)) {
-            // The disk gives up the doubt of a write that has no memory of the cache, as of zeroes, when its lane is run; the
-            // flush of the disk comes on another one.
-            self.port.order([Order::Unplug]);
-        }
         if !self.flush_range(task, failed, range.as_ref().filter(|_| !takes_all), disk)? {
             return Ok(false);
         }
@@ -69,24 +63,14 @@ impl Engine {
     }
 
     /// The fault of writing back a task's own data, or all data.
-    ///
-    /// After a write times out, the device fails its flushes as [`Kind::InDoubt`]: the fault of the write is
-    /// the cause.
     pub(super) fn flush_fault(
-        &mut self,
+        &self,
         flushing: &Flushing,
         range: Option<&Range<u64>>,
     ) -> Option<(Fault, u64)> {
-        let of_device = flushing.fault.filter(|(fault, _)| fault.kind != Kind::InDoubt);
-        if of_device.is_some() {
-            return of_device;
-        }
-        if flushing.errors != self.handles.errors() && self.is_dirty(range.unwrap_or(&(0..u64::MAX))) {
-            return self.handles.last_error();
-        }
-        // A write that timed out before this flush may still reach the disk, and newer data has not been
-        // written.
-        flushing.fault.or_else(|| self.doubt(range).map(|pos| (Fault::new(Kind::InDoubt, Stage::Layer), pos)))
+        let has_failed =
+            || flushing.errors != self.handles.errors() && self.is_dirty(range.unwrap_or(&(0..u64::MAX)));
+        flushing.fault.or_else(|| if has_failed() { self.handles.last_error() } else { None })
     }
 
     /// Whether a page of a range is dirty or being written.
@@ -150,15 +134,9 @@ impl Engine {
                 flushing.waiting.pop();
             }
             // If there was nothing to wait for, a second pass finds nothing else, unless an epoch has ended since this one began: in
-            // another turn, after pages of the next epoch had been passed over. But pages whose write was in doubt and has been
-            // returned have later numbers by now, and those of later epochs can be written only after them. Not after an error,
-            // which fails the flush if any of its pages is dirty: so this is done as often as writes were in doubt before.
-            let came_back = flushing.returns != self.returns && flushing.errors == self.handles.errors();
-            if came_back {
-                self.set_limit(flushing);
-            }
+            // another turn, after pages of the next epoch had been passed over.
             let may_go_on = flushing.waited || self.has_next_epoch(flushing);
-            flushing.written = !(came_back || (flushing.again && may_go_on));
+            flushing.written = !(flushing.again && may_go_on);
             self.start_over(flushing);
         }
         Progress::Done
@@ -181,15 +159,10 @@ impl Engine {
     fn begin_flush(&self, flushing: &mut Flushing) {
         if !std::mem::replace(&mut flushing.begun, true) {
             self.start_over(flushing);
-            self.set_limit(flushing);
+            // It concerns the pages that are dirty now.
+            flushing.limit = self.pages.dirty.last_seq();
             flushing.errors = self.handles.errors();
         }
-    }
-
-    /// The flush concerns the pages that are dirty now.
-    fn set_limit(&self, flushing: &mut Flushing) {
-        flushing.limit = self.pages.dirty.last_seq();
-        flushing.returns = self.returns;
     }
 
     /// Starts to write back some of the dirty pages from a page on, and collects the I/Os to wait for.
@@ -227,11 +200,7 @@ impl Engine {
                 continue;
             } else if info.is(WRITING | FILLING) {
                 flushing.again |= info.is(FILLING);
-                let key = self.io_of(oldest);
-                // Writes in doubt are not waited for.
-                if self.ios.is_running(key) {
-                    flushing.wait_for(key);
-                }
+                flushing.wait_for(self.io_of(oldest));
             } else {
                 flushing.again = true;
                 let ticket = self.pages.reserved.of(page);
@@ -268,7 +237,6 @@ impl Engine {
         };
         if let Some(failure) = failed
             && failure.key == key
-            && (failure.fault.kind != Kind::InDoubt || task.flushing.fault.is_none())
         {
             task.flushing.fault = Some((failure.fault, failure.pos));
         }
@@ -282,7 +250,7 @@ impl Engine {
     pub(super) fn pass_on(&mut self, task: &mut Task) -> Step {
         if task.ticket == 0 {
             let range = task.start..task.start + task.size;
-            let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
+            let ask = (task.ask.context, task.ask.ioprio);
             return match self.begin_pass(task.ask.lane, task.bio.op(), range, ask, &mut None) {
                 Ok(ticket) => {
                     task.ticket = ticket;
@@ -305,8 +273,7 @@ impl Engine {
 
     // Commands of the device's own set are operations on the range that they reach: no other operation uses it until the
     // command has ended, dirty pages of it are written first, and its pages are dropped afterwards if the command may have
-    // changed blocks, whether it succeeded or not. What the device does with it after it has timed out is a matter of the disk
-    // below, which lets nothing pass a range in doubt.
+    // changed blocks, whether it succeeded or not.
 
     /// Advances a command.
     pub(super) fn command(&mut self, task: &mut Task) -> Step {
@@ -341,7 +308,7 @@ impl Engine {
         let end = self.pages.end() * PAGE;
         let (first, last) = command.reach().range();
         let range = first.min(end)..last.min(end);
-        let ask = (task.ask.context, task.ask.ioprio, task.ask.deadline);
+        let ask = (task.ask.context, task.ask.ioprio);
         let Some(Exchange::ToSend(data)) = task.exchange.take().map(|exchange| *exchange) else {
             return refused;
         };

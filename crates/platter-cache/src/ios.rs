@@ -3,7 +3,6 @@
 use super::frames::{Frames, Lent};
 use platter_block::bio::Bio;
 use platter_block::fault::Fault;
-use platter_block::time::Time;
 use platter_stack::kit::ios::{Io, IoTable};
 use std::sync::Arc;
 
@@ -15,9 +14,8 @@ pub(super) struct Failure {
     pub(super) key: IoKey,
     pub(super) fault: Fault,
     pub(super) pos: u64,
-    /// If it timed out: tasks whose deadline is not later than this need not try again. The end of time: no
-    /// deadline is.
-    pub(super) until: Time,
+    /// It was to read ahead.
+    pub(super) ahead: bool,
 }
 
 /// The purpose of an I/O.
@@ -55,7 +53,7 @@ pub(super) struct PageIo {
 pub(super) struct Ios {
     frames: Arc<Frames>,
     table: IoTable<PageIo>,
-    /// I/Os in progress, without those that only wait for their memory.
+    /// I/Os in progress.
     pub(super) out: u32,
     /// Those that write back, and those that read ahead.
     pub(super) writing: u32,
@@ -145,24 +143,23 @@ impl Ios {
         self.table.get(key)
     }
 
-    /// Whether the I/O is in progress: not all of its bios have come back.
+    /// Whether the I/O is in progress.
     pub(super) fn is_running(&self, key: IoKey) -> bool {
-        self.table.is_running(key)
+        self.table.is_live(key)
     }
 
     /// Calls `each` with the first and the last frame of every I/O that delays an operation on its pages:
-    /// reads, copies, moves, and write-backs until the device has returned their memory.
+    /// reads, copies, moves, and write-backs.
     pub(super) fn each_run(&self, each: &mut dyn FnMut(u32, u32)) {
         for io in self.table.entries() {
             let has = match io.state.kind {
-                IoKind::Fill | IoKind::Ahead => io.is_out(),
+                IoKind::Fill | IoKind::Ahead | IoKind::WriteBack => io.is_out(),
                 // Its frames are forgotten when it ends.
                 IoKind::Copy => true,
                 IoKind::Move => {
                     io.state.frames.iter().for_each(|&frame| each(frame, frame));
                     false
                 }
-                IoKind::WriteBack => io.is_out() || io.is_away(),
                 IoKind::Pass => false,
             };
             if let ([first, ..], [.., last], true) = (&io.state.frames[..], &io.state.frames[..], has) {
@@ -173,7 +170,15 @@ impl Ios {
 
     /// A write-back in progress, if there is one.
     pub(super) fn some_write(&self) -> Option<IoKey> {
-        let is_one = |io: &Io<PageIo>| io.is_out() && io.state.kind == IoKind::WriteBack;
+        self.find(|io| io.is_out() && io.state.kind == IoKind::WriteBack)
+    }
+
+    /// Any I/O with the device, if there is one.
+    pub(super) fn some(&self) -> Option<IoKey> {
+        self.find(Io::is_out)
+    }
+
+    fn find(&self, is_one: impl Fn(&Io<PageIo>) -> bool) -> Option<IoKey> {
         self.table.entries().iter().position(is_one).map(|index| self.key(index as u32))
     }
 
@@ -183,22 +188,15 @@ impl Ios {
     }
 
     /// Records that a bio has come back. Returns the I/O if this was its last bio.
+    ///
+    /// # Panics
+    /// The device still has memory of it, which must not be used again.
     pub(super) fn came_back(&mut self, bio: Bio) -> Option<IoKey> {
         let key = self.table.came_back(bio)?;
         self.has_ended(key);
+        let lent = &mut self.get(key).state.lent;
+        assert!(Arc::get_mut(lent).is_some(), "the device below has ended a bio of which it has memory");
         Some(key)
-    }
-
-    /// Whether the device has returned all memory of an I/O.
-    pub(super) fn is_back(&mut self, key: IoKey) -> bool {
-        Arc::get_mut(&mut self.get(key).state.lent).is_some()
-    }
-
-    /// Records that all bios of an I/O have come back while the device still has memory of it.
-    pub(super) fn set_away(&mut self, key: IoKey) {
-        self.table.set_away(key);
-        let kind = self.get(key).state.kind;
-        self.count(kind, -1);
     }
 
     /// Begins a copy of a lane.
@@ -218,10 +216,8 @@ impl Ios {
     pub(super) fn end(&mut self, key: IoKey) {
         let io = self.get(key);
         io.state.frames.clear();
-        let (kind, was_away) = (io.state.kind, io.is_away());
+        let kind = io.state.kind;
         self.table.end(key);
-        if !was_away {
-            self.count(kind, -1);
-        }
+        self.count(kind, -1);
     }
 }

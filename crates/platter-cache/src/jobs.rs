@@ -12,9 +12,9 @@ use super::writeback::{BATCH, MAX_WRITES};
 use crate::readahead::{PAGE, Window};
 use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::Fault;
 use platter_block::handle::HandleId;
-use platter_block::time::Time;
+use platter_block::lane::Cancel;
 use platter_stack::kit::port::Order;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -85,7 +85,6 @@ pub(super) struct Pass {
     range: Range<u64>,
     context: Context,
     ioprio: IoPrio,
-    deadline: Option<Time>,
     /// It changes no block, so that cached pages stay valid.
     keeps_pages: bool,
     /// Data was being copied into pages when it began. They are dirty when nothing of its range is busy any more, after the
@@ -123,7 +122,7 @@ impl Jobs {
     /// Queues pages for reading ahead.
     pub(super) fn prefetch(&mut self, ask: &Ask, pages: Range<u64>, mark: Option<u64>) {
         if pages.start < pages.end && self.prefetches.len() < MAX_PREFETCH {
-            let ask = Ask { demand: 0..0, own: false, deadline: None, ..ask.clone() };
+            let ask = Ask { demand: 0..0, own: false, ..ask.clone() };
             self.prefetches.push_back(Prefetch { ask, pages, mark });
             self.can_go_on = true;
         }
@@ -172,7 +171,6 @@ impl Engine {
             own: false,
             context: Context::default(),
             ioprio: IoPrio::default(),
-            deadline: None,
         };
         // At most half of the cache; otherwise the end of the range would evict its beginning.
         let shards = self.place.as_ref().map_or(1, |place| place.placement.count());
@@ -217,7 +215,7 @@ impl Engine {
         lane: u32,
         op: Op,
         range: Range<u64>,
-        (context, ioprio, deadline): (Context, IoPrio, Option<Time>),
+        (context, ioprio): (Context, IoPrio),
         command: &mut Option<(Arc<Command>, Vec<u8>)>,
     ) -> Result<u64, u64> {
         let pages = range.start / PAGE..range.end.div_ceil(PAGE);
@@ -240,7 +238,6 @@ impl Engine {
             range,
             context,
             ioprio,
-            deadline,
             keeps_pages,
             looks_again,
             state,
@@ -272,13 +269,13 @@ impl Engine {
         })
     }
 
-    /// Asks the device to cancel an operation that was passed on.
-    pub(super) fn cancel(&mut self, key: IoKey) {
-        self.port.order([Order::Cancel(Ios::token(key))]);
+    /// Asks the device to take an operation back that was passed on.
+    pub(super) fn cancel(&mut self, key: IoKey, which: &Cancel) {
+        self.port.order([Order::Cancel(which.with_token(Ios::token(key)))]);
     }
 
     /// Whether the result of an operation is there, which its task has not fetched yet, or follows when cached pages have been
-    /// dropped. The device may have carried it out, so it is too late to give it up.
+    /// dropped. The device may have carried it out, so it is too late to take it back.
     pub(super) fn has_result(&self, ticket: u64) -> bool {
         let sweeps = |pass: &Pass| pass.ticket == ticket && matches!(pass.state, PassState::Sweep(..));
         self.jobs.over.iter().any(|&(over, _)| over == ticket) || self.jobs.passes.iter().any(sweeps)
@@ -391,10 +388,6 @@ impl Engine {
                     match self.first_obstacle(from, &range, whole) {
                         Obstacle::Looked(next) => self.set_pass(at, PassState::Clear(next)),
                         Obstacle::Dirty(page) => {
-                            if self.doubt(Some(&(page * PAGE..(page + 1) * PAGE))).is_some() {
-                                // Waits until the device has returned the page.
-                                return self.set_pass(at, PassState::Clear(page));
-                            }
                             self.set_pass(at, PassState::Flush(page, Flushing::default()));
                         }
                         Obstacle::None => {
@@ -470,7 +463,7 @@ impl Engine {
     fn send_pass(&mut self, at: usize) {
         let pass = &self.jobs.passes[at];
         let (ticket, op, range) = (pass.ticket, pass.op, pass.range.clone());
-        let (context, ioprio, deadline) = (pass.context, pass.ioprio, pass.deadline);
+        let (context, ioprio) = (pass.context, pass.ioprio);
         if let Some(reserved) = self.pages.reserved.get(ticket) {
             reserved.closed = true;
         }
@@ -484,7 +477,7 @@ impl Engine {
             }
             None => bio.reset(op, range.start, range.end - range.start),
         }
-        let key = self.pass(bio, (context, ioprio, deadline), false);
+        let key = self.pass(bio, (context, ioprio), false);
         self.set_pass(at, PassState::Out(key));
     }
 
@@ -559,12 +552,6 @@ impl Engine {
             }
             None => self.jobs.answers.forget(pass.ticket),
         }
-    }
-
-    /// The fault of an operation whose deadline has passed: its prerequisites may still be with the device.
-    pub(super) fn why_late(&mut self, range: &Range<u64>) -> Fault {
-        let kind = if self.doubt(Some(range)).is_some() { Kind::InDoubt } else { Kind::TimedOut };
-        Fault::new(kind, Stage::Layer)
     }
 }
 

@@ -11,11 +11,12 @@ use super::moves::Moves;
 use super::plan::{Outlook, Question};
 use super::policy::Policy;
 use super::populate;
-use super::task::{Own, Spare, Task, Wait};
+use super::task::{Phase, Spare, Task, Wait};
 use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Stage};
 use platter_block::handle::HandleId;
+use platter_block::lane::Cancel;
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BARRIER;
 use platter_stack::kit::{Host, LaneBase, LaneTasks, Turns};
@@ -29,8 +30,6 @@ pub(super) struct Tasks {
     next: usize,
     /// Tasks have not been run yet, or could continue.
     fresh: bool,
-    /// The first deadline of a task, or an earlier time.
-    deadline: Option<Time>,
     spare: Vec<Spare>,
     /// Pages that are to be copied to other frames.
     moves: Moves,
@@ -45,26 +44,6 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Fails tasks whose deadline has passed, unless the device has ended their operation: they end soon, with its result.
-    fn expire(&mut self, now: Time, engine: &mut Engine) {
-        if self.deadline.is_none_or(|at| at > now) {
-            return;
-        }
-        for task in self.tasks.iter_mut().filter(|task| task.is_late(now)) {
-            if engine.has_result(task.ticket) {
-                continue;
-            }
-            let range = task.start..task.start.saturating_add(task.size);
-            let fault = match task.bio.changes() {
-                true => engine.why_late(&range),
-                false => Fault::new(Kind::TimedOut, Stage::Layer),
-            };
-            engine.give_up(now, task, fault);
-        }
-        let deadlines = self.tasks.iter().filter(|task| !task.over).filter_map(|task| task.deadline);
-        self.deadline = deadlines.filter(|&at| at > now).min();
-    }
-
     /// Asks the policy what a read is going to ask, if its first page is missing: it then takes the lock only once.
     fn ask_early(&self, shared: &Shared, task: &mut Task) {
         let Some((id, policy)) = &self.policy else { return };
@@ -127,10 +106,6 @@ impl Tasks {
             }
             engine.step(now, task, base.host.through);
             self.fresh |= task.wait == Wait::Turn;
-            if task.is_late(now) {
-                // It had a result, and has more to do, such as a flush.
-                self.deadline = task.deadline;
-            }
         }
         engine.lanes.forget_failures(base.number);
     }
@@ -153,7 +128,7 @@ impl LaneTasks for Tasks {
         }
         let spare = self.spare.pop().unwrap_or_default();
         // I/O of a caller that sleeps until it completes may go on its own lane.
-        let own = if base.sleeps { shared.own } else { Own::Nothing };
+        let own = base.sleeps && shared.own;
         let mut task = Task::new(bio, base.number, own, spare);
         if is_read {
             self.ask_early(shared, &mut task);
@@ -161,7 +136,6 @@ impl LaneTasks for Tasks {
         if task.bio.op() == Op::Command {
             task.exchange = Some(Box::new(Exchange::ToSend(memory::copy_of(&task.bio))));
         }
-        self.deadline = Time::earliest(self.deadline, task.deadline);
         self.tasks.push(task);
         self.fresh = true;
         None
@@ -175,12 +149,12 @@ impl LaneTasks for Tasks {
         !self.tasks.iter().all(|task| task.over)
     }
 
-    fn is_due(&self, now: Time) -> bool {
-        self.fresh || self.deadline.is_some_and(|at| at <= now)
+    fn is_due(&self, _now: Time) -> bool {
+        self.fresh
     }
 
     fn next_wakeup(&self) -> Option<Time> {
-        if self.fresh { Some(Time(0)) } else { self.deadline }
+        self.fresh.then_some(Time(0))
     }
 
     /// Processes completions and advances every task as far as possible.
@@ -209,7 +183,6 @@ impl LaneTasks for Tasks {
         engine.run_background(now, moved);
         self.fresh = false;
         base.has_seen();
-        self.expire(now, engine);
         self.tasks.iter_mut().filter(|task| task.plan.is_due()).for_each(|task| engine.carry_out(task));
         self.step_all(now, base, engine);
         let to_own = engine.submit(&mut base.to_own);
@@ -276,7 +249,7 @@ impl LaneTasks for Tasks {
     }
 
     fn fail(&mut self, _base: &LaneBase<Shared>, fault: Fault) {
-        (self.fresh, self.deadline) = (false, None);
+        self.fresh = false;
         for task in &mut self.tasks {
             task.bio.fail(fault);
             task.plan.end(&mut task.call);
@@ -284,15 +257,18 @@ impl LaneTasks for Tasks {
         }
     }
 
-    fn cancel(&mut self, now: Time, _number: u32, token: u64, engine: &mut Engine) {
-        let concerned = |task: &&mut Task| !task.over && !task.ask.own && task.bio.token() == token;
+    /// What remains of a task that ends here is the cache's own business: pages that are being read, or are dirty.
+    fn cancel(&mut self, now: Time, _number: u32, which: &Cancel, engine: &mut Engine) {
+        let concerned = |task: &&mut Task| !task.over && !task.ask.own && which.matches(&task.bio);
         for task in self.tasks.iter_mut().filter(concerned) {
             match engine.io_of_pass(task.ticket) {
-                // The device is carrying it out and is asked to cancel it.
-                Some(key) => engine.cancel(key),
+                // The device is carrying it out and is asked to take it back.
+                Some(key) => engine.cancel(key, which),
                 // The device has carried it out: it ends soon, with the result.
                 None if engine.has_result(task.ticket) => {}
-                None => engine.give_up(now, task, Fault::new(Kind::Cancelled, Stage::Layer)),
+                // Its data is on its way to the disk, or there: it ends with its flush.
+                None if matches!(task.phase, Phase::After | Phase::Forget(..)) => {}
+                None => engine.take_back(now, task, Fault::new(which.kind(), Stage::Layer)),
             }
         }
     }

@@ -496,13 +496,6 @@ impl PageTable {
         self.expose(frame);
     }
 
-    /// Leaves a frame that was to be filled to the device: its page gets another frame.
-    pub(super) fn abandon(&mut self, frame: u32) {
-        self.replacement.forget(frame);
-        self.store.remove(frame);
-        self.infos[frame as usize] = EMPTY;
-    }
-
     /// Drops some stale entries of the orders of dirty pages.
     pub(super) fn tidy(&mut self) {
         let (store, infos) = (&self.store, &self.infos);

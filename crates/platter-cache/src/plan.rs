@@ -111,7 +111,7 @@ impl Plan {
         }
     }
 
-    /// The call has ended, or is given up with windows that will not be read.
+    /// The call has ended, perhaps with windows that will not be read.
     pub(super) fn end(&mut self, call: &mut Call) {
         if let Some(policy) = self.policy.take()
             && (self.ends || !self.windows.is_empty())

@@ -31,10 +31,9 @@ impl Engine {
     /// Advances a read as far as possible.
     pub(super) fn read(&mut self, now: Time, task: &mut Task, failed: Option<Failure>) -> Step {
         if let Some(failure) = failed {
-            let slow = matches!(failure.fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::Stuck);
-            let no_time = failure.until == Time(u64::MAX)
-                || task.deadline.is_some_and(|deadline| deadline <= failure.until);
-            if task.steps.bare_io == Some(failure.key) || (slow && no_time) {
+            // What has taken that long once would do so again.
+            let is_slow = failure.fault.kind == Kind::TimedOut && !failure.ahead;
+            if task.steps.bare_io == Some(failure.key) || is_slow {
                 return Err((failure.fault, failure.pos));
             }
             // Reading it together with other pages failed: now only the needed blocks are read.

@@ -37,7 +37,7 @@ impl Engine {
         let (dirty, writers) = (&self.pages.dirty, self.pages.writers.count() as u32);
         // Something will end soon, and then writers are looked at again. A disk that fails or does not answer is a matter of
         // the common limit.
-        let moves = self.ios.writing > 0 && dirty.in_doubt == 0 && self.write_error.is_none();
+        let moves = self.ios.writing > 0 && self.write_error.is_none();
         let is_on = writers > 1 && moves;
         (is_on && dirty.taken() >= dirty.rules.free_run()).then(|| (dirty.rules.limit / writers).max(1))
     }
@@ -97,13 +97,9 @@ impl Engine {
                 task.turn = Some(self.turn_of(task));
                 return self.park_for_turn(task);
             }
-            let given_up = failed.filter(|_| self.ios.writing == 0);
-            if let Some(fault) = given_up.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
+            let paused = failed.filter(|_| self.ios.writing == 0);
+            if let Some(fault) = paused.or(self.hopeless().filter(|_| self.ios.writing > 0)) {
                 return Err(fault);
-            }
-            if self.ios.out == 0 && !self.jobs.can_go_on {
-                // No event will change this: the dirty pages wait for a write in doubt, and so do jobs if there are any.
-                return Err(Engine::at_layer(Kind::InDoubt, task.bio.pos()));
             }
         }
         let turn = self.turn_of(task);
@@ -152,7 +148,11 @@ impl Engine {
                 None => self.park(task, key),
             },
             (None, Some(fault)) => Err(fault),
-            (None, None) => Err(Engine::at_layer(Kind::InDoubt, task.bio.pos())),
+            // The pages are being copied to, or an operation of the device has their range.
+            (None, None) => match self.ios.some() {
+                Some(key) => self.park(task, key),
+                None => self.park_for_turn(task),
+            },
         }
     }
 
@@ -202,9 +202,8 @@ impl Engine {
             return self.park_for_turn(task);
         }
         task.looks = 0;
-        // Every frame is held by a reference of the program, or by the device for an I/O that timed out.
-        let kind = if self.frames_away > 0 { Kind::Stuck } else { Kind::NoMemory };
-        Err(Engine::at_layer(kind, task.bio.pos()))
+        // Every frame is held by a reference of the program.
+        Err(Engine::at_layer(Kind::NoMemory, task.bio.pos()))
     }
 
     /// Whether only write-backs are in flight.

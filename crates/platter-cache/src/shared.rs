@@ -7,7 +7,7 @@ use super::late::Late;
 use super::placement::ShardPlace;
 use super::plan::Outlook;
 use super::policy::{Manners, Policies};
-use super::task::{Own, Spare, Task};
+use super::task::{Spare, Task};
 use super::tuning::Tuning;
 use crate::readahead::PAGE;
 use crate::sync::{AtomicU64, Mutex, lock, lock_unbroken};
@@ -49,8 +49,8 @@ pub(super) struct Shared {
     pub(super) geometry: Geometry,
     pub(super) simulated: bool,
     pub(super) through: bool,
-    /// What a lane whose caller sleeps carries out on its own lane below.
-    pub(super) own: Own,
+    /// A lane whose caller sleeps carries reads and flushes out on its own lane below.
+    pub(super) own: bool,
     /// How the readahead of new handles is made.
     pub(super) policies: Policies,
     /// All shards by number, if there are several. A lane has a share of each, so none of them ends with what is taken here.
@@ -76,9 +76,8 @@ impl Shared {
         if is_clean || !self.flush_once(&mut engine) {
             return;
         }
-        // Once more for pages of which a write-back that was in flight has failed now. Not if a write is in doubt: each attempt
-        // may take as long as the timeout of the disk.
-        if engine.pages.dirty.count > 0 && engine.pages.dirty.in_doubt == 0 {
+        // Once more for pages of which a write-back that was in flight has failed now.
+        if engine.pages.dirty.count > 0 {
             self.flush_once(&mut engine);
         }
     }
@@ -88,7 +87,7 @@ impl Shared {
         let mut bio = Bio::flush();
         bio.set_token(0);
         let number = engine.lanes.join(&LaneEntry::new(None));
-        let mut task = Task::new(bio, number, Own::Nothing, Spare::default());
+        let mut task = Task::new(bio, number, false, Spare::default());
         let is_over = self.run_until(engine, PATIENCE, |engine, now| {
             engine.run(now);
             engine.run_jobs();

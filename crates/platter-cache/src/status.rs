@@ -34,7 +34,6 @@ pub(super) struct Figures {
     locks: u64,
     work: u64,
     longest: u64,
-    away: u64,
     squeezes: u64,
 }
 
@@ -60,7 +59,6 @@ impl Figures {
             locks: totals.locks,
             work: totals.work,
             longest: totals.longest.into(),
-            away: engine.frames_away.into(),
             squeezes,
         }
     }
@@ -85,7 +83,6 @@ impl Figures {
         self.locks += other.locks;
         self.work += other.work;
         self.longest = self.longest.max(other.longest);
-        self.away += other.away;
         self.squeezes = self.squeezes.max(other.squeezes);
     }
 
@@ -133,10 +130,6 @@ impl Figures {
             count_of("pages handled", self.work, "work done under the lock, in pages"),
             count_of("most pages handled in one turn", self.longest, "longest hold of the lock, in pages"),
         ]);
-        if self.away > 0 {
-            let help = "pages whose I/O timed out and has not returned";
-            items.push(count_of("pages with the driver", self.away, help));
-        }
         let help = "times that memory pressure has made it smaller";
         items.push(count_of("cache squeezed", self.squeezes, help));
         items

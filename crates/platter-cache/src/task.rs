@@ -48,8 +48,7 @@
 //! - **Bounded work.** After `SPENT` (256) pages a turn releases the lock (`Engine::is_spent`): large reads and writes,
 //!   advice and discards (`Jobs`) are done in pieces.
 //! - **Two ways down.** A read whose caller sleeps until it completes goes on the caller's own lane below, submitted
-//!   and waited for in one system call, and so does what its flush writes and flushes if no disk below has a timeout
-//!   (`Own`): a write in doubt could not end before the lane is used again. All other I/O (readahead, write-back,
+//!   and waited for in one system call, and so does what its flush writes and flushes. All other I/O (readahead, write-back,
 //!   channels, futures) goes on the engine's lane, which has a lock of its own (`Port`,
 //!   `platter-stack/src/kit/port.rs`): a turn notes what it submits, and any lane of the cache that is run gives that
 //!   to it and takes what has come back, before and after its turns (`Host::collect`, `Host::deliver`). One of the
@@ -60,10 +59,10 @@
 //! - **Write-back** (`platter-cache/src/writeback.rs`) is done in sorted pieces by every lane that runs
 //!   (`Engine::run_background`), and by the service thread between calls (`Worker::keep`). At most `MAX_WRITES`
 //!   write-back I/Os are in flight, fewer while there is no hurry (`Dirty::depth`); reads do not count.
-//! - **Timeouts.** A write-back that times out leaves its pages dirty. While the device has their memory they are in
-//!   doubt: flushes that concern them fail with `Kind::InDoubt`, and a newer version is not written before the device
-//!   has returned the older one (`Engine::wrote_back`, `Engine::doubt`). All that fails is tried again after pauses
-//!   that double (`Dirty::went_wrong`). Frames come back when the device returns them (`Engine::take_back`).
+//! - **Late I/O.** A write-back that takes long stays in flight: its pages stay dirty and in memory, a flush that
+//!   concerns them waits for it, and a newer version is not written before the device has returned the older one. A
+//!   read or a write that is late ends before (`Tasks::cancel`). What fails leaves its pages dirty and is tried again
+//!   after pauses that double (`Dirty::went_wrong`).
 //!
 //! **Invariant:** the memory of a frame changes only while it is not pinned and no device has it; every access checks
 //! this.
@@ -160,8 +159,6 @@ pub(super) struct Flushing {
     pub(super) fault: Option<(Fault, u64)>,
     /// Number of write-back errors when the flush began.
     pub(super) errors: u64,
-    /// Number of writes in doubt that the device had returned when the limit was set.
-    pub(super) returns: u64,
 }
 
 impl Flushing {
@@ -217,17 +214,6 @@ pub(super) struct Spare {
     pub(super) plan: Plan,
 }
 
-/// What a lane carries out on its own lane below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Own {
-    /// Nothing: its caller may not be there when it completes.
-    Nothing,
-    /// Reads. A write that times out there would stay in doubt until the lane is used again.
-    Reads,
-    /// What a flush writes and flushes, too.
-    Everything,
-}
-
 /// A bio in the cache.
 pub(super) struct Task {
     pub(super) bio: Bio,
@@ -247,7 +233,6 @@ pub(super) struct Task {
     pub(super) looks: u32,
     /// How often it has tried again without waiting for a copy to end.
     pub(super) tries: u32,
-    pub(super) deadline: Option<Time>,
     // Reads only.
     pub(super) call: Call,
     pub(super) begun: bool,
@@ -287,12 +272,13 @@ pub(super) struct Task {
 pub(super) type Step = Result<bool, (Fault, u64)>;
 
 impl Task {
-    pub(super) fn new(bio: Bio, lane: u32, own: Own, spare: Spare) -> Task {
+    /// `own`: the caller sleeps, and the lane may carry I/O out on its own lane below.
+    pub(super) fn new(bio: Bio, lane: u32, own: bool, spare: Spare) -> Task {
         let (start, size) = match bio.op() {
             Op::Command => (bio.reach().0, bio.reach().1 - bio.reach().0),
             _ => (bio.pos() - bio.done(), bio.len() + bio.done()),
         };
-        let (flags, deadline) = (bio.flags(), bio.deadline());
+        let flags = bio.flags();
         let barrier = flags.intersects(platter_stack::barrier_gate::BARRIER);
         // Operations that bypass the cache would otherwise reach the disk before pages that are cached.
         let past = barrier && matches!(bio.op(), Op::Discard | Op::WriteZeroes);
@@ -301,10 +287,10 @@ impl Task {
         let call = Call::new(Access::new(start, size));
         // A caller that may leave before its I/O completes must not leave a bio on its lane that other tasks
         // wait for.
-        let own = deadline.is_none()
+        let own = own
             && match bio.op() {
-                Op::Read => own != Own::Nothing && flags.contains(Flags::BORROWED),
-                Op::Flush | Op::Write => own == Own::Everything,
+                Op::Read => flags.contains(Flags::BORROWED),
+                Op::Flush | Op::Write => true,
                 Op::Discard | Op::WriteZeroes | Op::Command => false,
             };
         let flushing = Flushing { own, ..spare.flushing };
@@ -316,7 +302,6 @@ impl Task {
             own,
             context: bio.context(),
             ioprio: bio.ioprio(),
-            deadline,
         };
         Task {
             wait: Wait::None,
@@ -331,7 +316,6 @@ impl Task {
             waits_since: Time(0),
             looks: 0,
             tries: 0,
-            deadline,
             call,
             begun: false,
             sole: 0,
@@ -387,11 +371,6 @@ impl Task {
     /// Whether the task can continue.
     pub(super) fn is_ready(&self, engine: &Engine) -> bool {
         engine.is_over(self.wait)
-    }
-
-    /// Whether its deadline has passed.
-    pub(super) fn is_late(&self, now: Time) -> bool {
-        !self.over && self.deadline.is_some_and(|at| at <= now)
     }
 }
 
@@ -470,13 +449,13 @@ impl Engine {
         true
     }
 
-    /// Ends a task early: its deadline has passed, or it was cancelled.
-    pub(super) fn give_up(&mut self, now: Time, task: &mut Task, fault: Fault) {
+    /// Ends a task early: it is late, or was cancelled.
+    pub(super) fn take_back(&mut self, now: Time, task: &mut Task, fault: Fault) {
         task.bio.fail(fault);
         self.finish(now, task);
     }
 
-    /// Releases the resources of a task that has ended or was given up.
+    /// Releases the resources of a task that has ended or was taken back.
     pub(super) fn finish(&mut self, now: Time, task: &mut Task) {
         self.progress = true;
         task.over = true;

@@ -79,9 +79,7 @@ impl Engine {
         let mut chosen = std::mem::take(&mut self.pages.dirty.chosen);
         let is_rest = !chosen.is_empty();
         if !is_rest {
-            let ios = &self.ios;
-            let is_running = |io| ios.is_running(ios.key(io));
-            let (is_more, passed) = self.pages.choose(now, LOOKS, &mut chosen, due, &is_running);
+            let (is_more, passed) = self.pages.choose(now, LOOKS, &mut chosen, due);
             has_more = is_more;
             // In reverse order, so that the first page is popped from the end.
             chosen.sort_unstable_by_key(|&(page, ..)| std::cmp::Reverse(page));

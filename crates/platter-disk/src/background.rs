@@ -9,6 +9,7 @@
 
 use crate::callers::open_lane;
 use crate::clock::Clock;
+use crate::fence::Fence;
 use crate::future::AsyncLane;
 use crate::service;
 use crate::sync::{Mutex, lock};
@@ -37,6 +38,8 @@ pub(crate) struct Background {
     itself: Weak<Background>,
     backend: Weak<dyn Backend>,
     clock: Clock,
+    /// The device's late changes.
+    pub(crate) fence: Arc<Fence>,
     lanes: Box<[OnceLock<Arc<AsyncLane>>]>,
     /// Held while a lane is opened, so that opening it does not keep alive a device that is being closed.
     closed: Mutex<bool>,
@@ -60,6 +63,7 @@ impl Background {
             itself: Weak::clone(itself),
             backend: Arc::downgrade(backend),
             clock,
+            fence: Fence::new(backend.barrier_timeout()),
             lanes: (0..lanes).map(|_| OnceLock::new()).collect(),
             closed: Mutex::new(false),
             rung: AtomicBool::new(false),
@@ -98,8 +102,8 @@ impl Background {
         drop(backend);
         match (opened, self.opened().next()) {
             (Ok(lane), _) => {
-                let lane =
-                    self.lanes[number].get_or_init(|| Arc::new(AsyncLane::new(lane, self.clock.clone())));
+                let lane = self.lanes[number]
+                    .get_or_init(|| AsyncLane::new(lane, self.clock.clone(), Arc::clone(&self.fence)));
                 self.opened_bell.get().into_iter().for_each(Doorbell::ring);
                 Ok(lane)
             }

@@ -107,12 +107,14 @@ impl Bouncer {
         if original.is_to_device() {
             memory.exchange(&original, 0, len);
         }
-        let (op, pos, flags, deadline) =
-            (original.op(), original.pos(), original.flags(), original.deadline());
+        let (op, pos, flags) = (original.op(), original.pos(), original.flags());
         let (token, context, ioprio) = (original.token(), original.context(), original.ioprio());
         let (maker, handle) = (original.maker(), original.handle());
         let command = original.command().cloned();
-        let mut bio = self.bios.pop().unwrap_or_else(Bio::flush);
+        // The bio on its way to the device keeps the identity by which its submitter knows it.
+        let mut bio = original;
+        let mut original = self.bios.pop().unwrap_or_else(Bio::flush);
+        bio.swap_contents(&mut original);
         // SAFETY: the aligned memory is exclusively ours and writable.
         if unsafe { bio.reset_with(op, pos, StandIn { original, memory }) }.is_err() {
             // The memory is one segment, or a few if it has gigabytes.
@@ -128,7 +130,6 @@ impl Bouncer {
         bio.set_ioprio(ioprio);
         bio.set_maker(maker);
         bio.set_handle(handle);
-        bio.set_deadline(deadline);
         self.out += 1;
         Ok(bio)
     }
@@ -150,9 +151,9 @@ impl Bouncer {
             finish(&mut original, &memory, status);
         }
         self.keep(memory);
-        let used = std::mem::replace(bio, original);
+        bio.swap_contents(&mut original);
         if self.bios.len() < KEEP_BIOS {
-            self.bios.push(used);
+            self.bios.push(original);
         }
         Some(bytes)
     }

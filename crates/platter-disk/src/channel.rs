@@ -3,12 +3,12 @@
 use crate::background::Background;
 use crate::clock::Clock;
 use crate::deferred::Closing;
-use crate::device::Device;
+use crate::device::{Device, Timeouts};
 use crate::handle::Description;
 use crate::submitter::Submitter;
 use crate::wake::Sleeper;
 use platter_block::bio::Bio;
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::marker::PhantomData;
@@ -87,14 +87,24 @@ pub struct Channel {
     polls: u64,
     outstanding: usize,
     capacity: usize,
+    /// The time that bios without a deadline have.
+    timeouts: Timeouts,
+    late: LateBios,
     closing: Closing,
     sleeper: Sleeper,
     _not_send: PhantomData<*const ()>,
 }
 
+mod late;
+
+use late::LateBios;
+
 impl Drop for Channel {
     fn drop(&mut self) {
         self.closing.begin();
+        if self.outstanding > 0 || self.late.is_watchful() {
+            self.close_with_care();
+        }
     }
 }
 
@@ -116,9 +126,18 @@ impl Channel {
             polls: 0,
             outstanding: 0,
             capacity,
+            timeouts: device.inner.timeouts,
+            late: LateBios::default(),
             closing: Closing::default(),
             sleeper: Sleeper::default(),
             _not_send: PhantomData,
+        }
+    }
+
+    /// Whether bios without a deadline get one from the disk's `timeout` (default). If not, they come back when the disk returns them.
+    pub fn set_timeouts(&mut self, on: bool) {
+        if !on {
+            self.timeouts = Timeouts::default();
         }
     }
 
@@ -146,7 +165,7 @@ impl Channel {
     /// When [`poll`](Channel::poll) must be called even if nothing completes; on a simulated device also when the
     /// next bio completes. For programs that drive several channels through virtual time.
     pub fn next_wakeup(&self) -> Option<Time> {
-        self.lane.next_wakeup()
+        Time::earliest(self.lane.next_wakeup(), self.late.next_wakeup())
     }
 
     /// Submits a bio.
@@ -163,7 +182,11 @@ impl Channel {
             self.submitter.sign(&mut bio);
         }
         self.outstanding += 1;
-        self.lane.submit(self.now, bio);
+        if bio.deadline().is_some() || !self.timeouts.is_none() || !self.background.fence.is_empty() {
+            self.submit_with_care(bio);
+        } else {
+            self.lane.submit(self.now, bio);
+        }
         Ok(())
     }
 
@@ -189,12 +212,13 @@ impl Channel {
     /// # }
     /// ```
     pub fn cancel(&mut self, token: u64) {
-        self.lane.cancel(self.now, token);
+        self.cancel_where(&Cancel::token(token));
     }
 
     /// Hands the submitted bios to the device. [`poll`](Channel::poll) does so too.
     pub fn flush(&mut self) {
         self.stamp();
+        self.release_held();
         self.lane.run(self.now);
     }
 
@@ -216,7 +240,11 @@ impl Channel {
     #[inline]
     fn turn(&mut self, out: &mut Vec<Bio>) -> usize {
         let before = out.len();
+        self.release_held();
         self.lane.turn(self.now, out);
+        if self.late.is_watchful() || !self.background.fence.is_empty() {
+            self.settle(before, out);
+        }
         let completed = out.len() - before;
         self.outstanding -= completed;
         if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {
@@ -240,9 +268,12 @@ impl Channel {
         let until = timeout.map(|span| self.clock.now() + span);
         while self.outstanding > 0 {
             self.now = self.clock.now();
+            self.release_held();
             self.lane.unplug(self.now);
-            let wake = Time::earliest(until, self.lane.next_wakeup());
-            self.lane.wait(self.now, wake.map(|at| at.since(self.now)));
+            let wake = Time::earliest(until, self.next_wakeup());
+            if !self.late.has_done() {
+                self.late.while_sleeping(|| self.lane.wait(self.now, wake.map(|at| at.since(self.now))));
+            }
             let completed = self.poll(out);
             if completed > 0 {
                 return completed;
@@ -279,9 +310,10 @@ impl Channel {
         self.now = self.clock.now();
         let until = timeout.map(|span| self.now + span);
         self.unplug();
-        if !self.lane.has_done() {
-            let wake = Time::earliest(until, self.lane.next_wakeup());
-            self.lane.sleep(self.now, wake.map(|at| at.since(self.now)), descriptors);
+        if !self.lane.has_done() && !self.late.has_done() {
+            let wake = Time::earliest(until, self.next_wakeup());
+            let timeout = wake.map(|at| at.since(self.now));
+            self.late.while_sleeping(|| self.lane.sleep(self.now, timeout, descriptors));
         }
         self.poll(out)
     }

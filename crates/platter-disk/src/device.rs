@@ -9,10 +9,10 @@ use crate::disk_backend::{DiskBackend, DiskSettings};
 use crate::drivers::memory::{Memory, MemoryDisk};
 use crate::handle::Description;
 use crate::submitter::Submitter;
-use crate::sync_io::CopyRules;
+use crate::sync_io::{CopyRules, IoOptions};
 use platter_block::allocation::Extent;
 use platter_block::backend::{Backend, Fact, LaneUse};
-use platter_block::bio::{Context, MAX_SEGMENTS, Op};
+use platter_block::bio::{Bio, Context, MAX_SEGMENTS, Op};
 use platter_block::counters::Snapshot;
 use platter_block::disk::{Disk, FnDisk};
 use platter_block::driver::{Driver, Features, Geometry};
@@ -26,7 +26,7 @@ use platter_block::params::ParamError;
 use platter_block::resident::Resident;
 use platter_block::statistics::Statistics;
 use platter_block::status::LayerStatus;
-use platter_block::time::Span;
+use platter_block::time::{Span, Time};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -55,12 +55,53 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) copy_rules: CopyRules,
     pub(crate) callers: Arc<Callers>,
-    /// The shortest timeout of the disks below, if one has a timeout.
-    pub(crate) timeout: Option<Span>,
+    pub(crate) timeouts: Timeouts,
     pub(crate) background: Arc<Background>,
 }
 
+/// The time that an I/O without a deadline of its own has, by its operation: those of the disk, if it is one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Timeouts {
+    /// Of reads and writes.
+    transfers: Option<Span>,
+    /// Of all else.
+    others: Option<Span>,
+}
+
+impl Timeouts {
+    fn of(backend: &dyn Backend) -> Timeouts {
+        Timeouts { transfers: backend.timeout(Op::Read), others: backend.timeout(Op::Flush) }
+    }
+
+    fn get(&self, op: Op) -> Option<Span> {
+        if matches!(op, Op::Read | Op::Write) { self.transfers } else { self.others }
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        self.transfers.is_none() && self.others.is_none()
+    }
+
+    /// Gives a bio its deadline, unless it has one.
+    #[inline]
+    pub(crate) fn apply(&self, clock: &Clock, bio: &mut Bio) {
+        if bio.deadline().is_none()
+            && let Some(timeout) = self.get(bio.op())
+        {
+            bio.set_deadline(Some(clock.now() + timeout));
+        }
+    }
+}
+
 impl Inner {
+    /// The deadline of a call.
+    #[inline]
+    pub(crate) fn until(&self, op: Op, options: IoOptions) -> Option<Time> {
+        let timeout = options.timeout.or_else(|| self.timeouts.get(op))?;
+        Some(self.clock.now() + timeout)
+    }
+
     fn measure(&self) {
         let size = self.backend.geometry().size;
         self.size.store(size, Ordering::Relaxed);
@@ -105,7 +146,7 @@ impl Device {
             largest: AtomicU64::new(geometry.size),
             copy_rules: CopyRules::new(geometry.limits, may_bounce),
             callers: Callers::new(backend.as_ref()),
-            timeout: backend.timeout(),
+            timeouts: Timeouts::of(backend.as_ref()),
             background,
             backend,
         });
@@ -305,10 +346,11 @@ impl Device {
         Ok(Channel::new(lane, self, bios))
     }
 
-    /// Counters of all queues below and of bounce buffers.
+    /// Counters of all queues below, of bounce buffers, and of I/Os whose time was over while a disk had them.
     pub fn counters(&self) -> Snapshot {
         let mut sum = self.inner.backend.counters();
         sum.bytes_bounced += self.inner.copy_rules.bytes();
+        sum.timeouts += self.inner.background.fence.lates();
         sum
     }
 
@@ -444,11 +486,11 @@ impl Device {
                 "earlier writes may be lost; acknowledge the failure to continue".to_string()
             }
             Kind::ReadOnly if fault.errno == 0 => "open the device for writing".to_string(),
-            Kind::LaneStalled
+            Kind::Unsettled if fault.stage == Stage::Handle => self.inner.background.fence.explain(),
+            Kind::Unsettled
             | Kind::Gone
             | Kind::Io
             | Kind::NoSpace
-            | Kind::InDoubt
             | Kind::TimedOut
             | Kind::ReadOnly
             | Kind::Refused

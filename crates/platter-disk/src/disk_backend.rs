@@ -33,7 +33,6 @@ use std::sync::{Arc, Weak};
 mod closing;
 mod control;
 mod depth;
-mod doubts;
 mod extent;
 pub(crate) mod flushes;
 pub(crate) mod gate;
@@ -44,29 +43,31 @@ pub(crate) mod mailbox;
 #[allow(unsafe_code)]
 mod opening;
 mod ordered;
+mod others;
 pub(crate) mod parker;
 pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
-mod stalled;
-mod teller;
+mod silence;
 pub(crate) mod tokens;
 pub(crate) mod unplugs;
 pub(crate) mod woken;
 
+use closing::Leftover;
 use control::{Control, MOST_ROUNDS};
-use doubts::{Doubts, Owner};
 use extent::Extent;
 use flushes::Flushes;
 use gate::{Busy, Gate};
 use lane::DiskLane;
 use lanes::{LaneCell, Lanes};
 use mailbox::Mailbox;
+use others::Others;
 use poller::Poller;
 use runner::Runner;
 pub use scope::LockScope;
 use scope::ScopeLock;
-use teller::Teller;
+pub use silence::OnReturn;
+use silence::Silence;
 use tokens::Tokens;
 use unplugs::Unplugs;
 
@@ -93,6 +94,8 @@ pub struct DiskSettings {
     pub lock_stamps: bool,
     /// Where the choice of the elevator came from, as the device's facts show it; `None`: from the program that opens it.
     pub elevator_from: Option<&'static str>,
+    /// What to do when a disk that did not answer does so again.
+    pub on_return: OnReturn,
 }
 
 platter_block::setters! {
@@ -105,6 +108,7 @@ platter_block::setters! {
         prebuild, with_prebuild: bool;
         lock_stamps, with_lock_stamps: bool;
         elevator_from, with_elevator_from: Option<&'static str>;
+        on_return, with_on_return: OnReturn;
     }
 }
 
@@ -119,6 +123,7 @@ impl Default for DiskSettings {
             prebuild: true,
             lock_stamps: false,
             elevator_from: None,
+            on_return: OnReturn::default(),
         }
     }
 }
@@ -135,10 +140,14 @@ struct Shared {
     drivers_opened: AtomicU64,
     gate: Gate,
     tokens: Tokens,
-    doubts: Doubts,
+    silence: Silence,
+    /// What the disk was when the device was opened.
+    identity: Option<Identity>,
     /// Lanes of a simulated disk that were dropped while the disk still had requests of theirs.
-    leftovers: Mutex<Vec<(OwnLane, Owner)>>,
-    /// Names the lanes that the last barrier, or the last bio behind a range in doubt, waited for in vain.
+    leftovers: Mutex<Vec<Leftover>>,
+    /// Requests of closed lanes that the disk still has.
+    left: AtomicU32,
+    /// Names the lanes that the last barrier waited for in vain.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     flushes: Flushes,
@@ -154,8 +163,6 @@ struct Shared {
     control_counters: Arc<Counters>,
     /// Requests of the shared queue that its driver has, as of the queue's last run.
     control_in_flight: AtomicU32,
-    /// Whether one of these is a flush that no bio waits for any more, as of the same run.
-    control_forsaken: AtomicBool,
     lanes: Lanes,
     poller: Poller,
     regions: Mutex<Vec<Region>>,
@@ -224,12 +231,14 @@ impl DiskBackend {
             geometry,
             extent: Extent::new(geometry.size),
             clock: disk.clock().map_or(Clock::Host, Clock::Virtual),
-            disk,
             drivers_opened: AtomicU64::new(0),
             gate: Gate::new(shared_mode),
             tokens: Tokens::new(settings.queue.depth),
-            doubts: Doubts::new(settings.queue.depth),
+            silence: Silence::default(),
+            identity: disk.identity(),
+            disk,
             leftovers: Mutex::new(Vec::new()),
+            left: AtomicU32::new(0),
             stall: Mutex::new(String::new()),
             scope: scope::resolve(&settings.lock),
             flushes: Flushes::new(),
@@ -241,7 +250,6 @@ impl DiskBackend {
             control: Runner::new(Control::new(queue), MOST_ROUNDS),
             control_counters: counters,
             control_in_flight: AtomicU32::new(0),
-            control_forsaken: AtomicBool::new(false),
             lanes: Lanes::new(),
             poller: Poller::new(),
             regions: Mutex::new(Vec::new()),
@@ -249,8 +257,8 @@ impl DiskBackend {
             sink_changes: AtomicU64::new(0),
             settings,
         });
-        let teller = Teller::new(&shared, Owner::CONTROL, None);
-        shared.with_control(|control| control.queue().set_watch(Some(teller)));
+        let others = Others::new(&shared, None);
+        shared.with_control(|control| control.queue().set_watch(Some(others)));
         if shared_mode {
             shared.with_control(|control| control.open(&shared))?;
         }
@@ -279,8 +287,7 @@ fn too_few_channels(disk: &dyn Disk, channels: u32) -> Error {
 impl Shared {
     /// The own queue of a lane, which begins with a depth of 1.
     fn make_queue(&self, counters: &Arc<Counters>) -> DirectQueue {
-        // The lane gives its bios their deadlines.
-        let settings = Settings { depth: 1, timeout: None, ..self.settings.queue };
+        let settings = Settings { depth: 1, ..self.settings.queue };
         let mut queue = DirectQueue::new(self.geometry, settings, Arc::clone(counters));
         let (size, largest) = self.extent.sizes();
         queue.set_size(size, largest);
@@ -339,6 +346,11 @@ impl Backend for DiskBackend {
     }
 
     fn refresh(&self) -> Result<(), Error> {
+        self.0.silence.accept();
+        if self.0.gate.look().is_failed() {
+            // Otherwise lanes refuse what they get until another thread has the shared queue go on.
+            self.0.run_control(self.0.clock.now(), None);
+        }
         self.0.extent.look(true, &*self.0.disk, &self.0.gate)
     }
 
@@ -358,8 +370,13 @@ impl Backend for DiskBackend {
         self.0.settings.bounce
     }
 
-    fn timeout(&self) -> Option<Span> {
-        self.0.settings.queue.timeout
+    fn timeout(&self, op: Op) -> Option<Span> {
+        let queue = &self.0.settings.queue;
+        if matches!(op, Op::Read | Op::Write) { queue.timeout } else { queue.slow_timeout }
+    }
+
+    fn barrier_timeout(&self) -> Span {
+        self.0.settings.queue.barrier_timeout
     }
 
     fn max_lanes(&self) -> Option<u32> {
@@ -375,7 +392,7 @@ impl Backend for DiskBackend {
     fn statistics(&self) -> Statistics {
         let mut sum = self.0.lanes.statistics();
         sum.add(&self.0.control_counters);
-        (sum.gauges.quarantined, sum.gauges.in_doubt) = self.0.doubts.count();
+        sum.gauges.in_flight += u64::from(self.0.left.load(Ordering::Relaxed));
         sum
     }
 
@@ -449,7 +466,10 @@ impl Backend for DiskBackend {
 
     fn explain(&self, fault: Fault) -> Option<String> {
         match fault.kind {
-            Kind::LaneStalled => Some(lock(&self.0.stall).clone()),
+            Kind::Unsettled => Some(lock(&self.0.stall).clone()),
+            Kind::Gone if fault.stage == Stage::Queue && self.0.gate.look().is_failed() => Some(
+                "the disk does not answer; it is used again when it has returned its requests".to_string(),
+            ),
             _ => self.0.disk.explain(fault),
         }
     }

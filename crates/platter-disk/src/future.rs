@@ -263,7 +263,8 @@ impl Device {
 
     /// Submits a bio that the program made. The device uses the bio's token. Its deadline is in the time of the
     /// device's clock ([`Device::clock`]).
-    pub fn submit<B: IoBuf>(&self, bio: Bio) -> Io<B> {
+    pub fn submit<B: IoBuf>(&self, mut bio: Bio) -> Io<B> {
+        self.inner.timeouts.apply(&self.inner.clock, &mut bio);
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
             Err(error) => self.refused(error, None),
@@ -344,6 +345,9 @@ impl Device {
         if self.inner.clock.simulated().is_some() && !self.inner.background.is_idle() {
             return false;
         }
+        if !self.inner.background.fence.is_empty() {
+            return false;
+        }
         let (limits, size) = (&self.inner.geometry.limits, self.size());
         let checked = limits.check_range(bio.pos(), bio.len(), size);
         // What is invalid is refused further down.
@@ -354,7 +358,7 @@ impl Device {
         bio.add_flags(options.flags);
         bio.set_ioprio(options.ioprio);
         bio.set_context(options.context);
-        bio.set_deadline(options.timeout.map(|span| self.inner.clock.now() + span));
+        bio.set_deadline(self.inner.until(bio.op(), options));
     }
 
     fn started<B: IoBuf>(&self, lane: &Arc<AsyncLane>, mut bio: Bio) -> Io<B> {

@@ -149,6 +149,7 @@ pub mod device;
 pub mod disk_backend;
 pub mod drivers;
 pub mod elevators;
+mod fence;
 pub mod fiemap;
 pub mod future;
 pub mod handle;

@@ -74,7 +74,7 @@ const STAGES: &[(&str, &str)] = &[
     ("disk_backend/lane.rs", "wait"),
     ("disk_backend/scope.rs", "dispatch"),
     ("disk_backend/mailbox.rs", "complete"),
-    ("disk_backend/stalled.rs", "dispatch"),
+    ("fence.rs", "submit"),
     ("disk_backend/closing.rs", "dispatch"),
     ("disk_backend/doubts.rs", "dispatch"),
     ("disk_backend.rs", "settings"),

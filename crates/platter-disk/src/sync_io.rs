@@ -65,8 +65,9 @@ impl Device {
     fn has_answered(&self, buffer: &mut [u8], pos: u64) -> bool {
         let Some(resident) = &self.inner.resident else { return false };
         let (size, len) = (self.size(), buffer.len() as u64);
-        // Invalid ranges are refused further down.
-        len != 0 && pos <= size && len <= size - pos && resident.read(pos, buffer)
+        // Invalid ranges are refused further down. While a change is late, what overlaps it waits there.
+        let is_sound = len != 0 && pos <= size && len <= size - pos;
+        is_sound && self.inner.background.fence.is_empty() && resident.read(pos, buffer)
     }
 
     pub(crate) fn read_by_bio(&self, buffer: &mut [u8], pos: u64) -> Result<(), Error> {
@@ -87,8 +88,8 @@ impl Device {
         let _section = Section::enter();
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
-        let until = options.timeout.map(|span| inner.clock.now() + span);
-        let has_deadline = until.is_some() || inner.timeout.is_some();
+        let until = inner.until(op, options);
+        let has_deadline = until.is_some();
         let mut turn = inner.callers.take(inner, has_deadline)?;
         let lane = turn.lane();
         let mut bio = lane.take_bio();
@@ -96,7 +97,7 @@ impl Device {
         let mut built: Result<(), Fault> = Ok(());
         for (ptr, len) in parts {
             // SAFETY: the caller's borrow lasts until this call returns. If a bio with this memory is submitted, it
-            // is flagged BORROWED, so no timeout gives it up, and `SyncLane::run` waits for it or aborts. If it is
+            // is flagged BORROWED, so no deadline ends it, and `SyncLane::run` waits for it or aborts. If it is
             // not submitted, its memory is only copied from and to in this call.
             built = built.and_then(|()| unsafe { add_memory(&mut bio, ptr, len, RegionId::NONE) });
         }

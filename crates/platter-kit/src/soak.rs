@@ -11,7 +11,7 @@
 //! - each I/O completes exactly once, by its deadline if it has one, and everything ends in bounded virtual
 //!   time;
 //! - only I/Os with an injected fault fail;
-//! - no I/O succeeds whose result a write in doubt can still change;
+//! - no I/O succeeds whose result a write that is late can still change;
 //! - elevators keep their contract;
 //! - after the faults end, everything works again, and all memory is released.
 //!
@@ -86,7 +86,7 @@ impl Finding {
         let class = match violation.rule {
             Rule::NeverWritten => "never-written",
             Rule::Untouched => "untouched",
-            Rule::Doubt => "doubt",
+            Rule::Late => "late",
             Rule::Torn => "torn",
             Rule::Stale => "stale",
             Rule::Lost => "lost",

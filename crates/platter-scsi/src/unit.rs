@@ -247,9 +247,7 @@ impl Unit {
             Kind::FlushFailed => Failure::new(Key::MEDIUM_ERROR, 0x0c, 0),
             Kind::ReadOnly => Failure::new(Key::DATA_PROTECT, 0x27, 0),
             Kind::NoSpace => Failure::new(Key::DATA_PROTECT, 0x27, 7),
-            Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled => {
-                Failure::new(Key::HARDWARE_ERROR, 0x3e, 2)
-            }
+            Kind::TimedOut | Kind::Unsettled => Failure::new(Key::HARDWARE_ERROR, 0x3e, 2),
             Kind::Gone => Failure::new(Key::HARDWARE_ERROR, 0x3e, 1),
             Kind::Cancelled => Failure::new(Key::ABORTED_COMMAND, 0, 0),
             _ => Failure::new(Key::HARDWARE_ERROR, 0x44, 0),

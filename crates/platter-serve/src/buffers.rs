@@ -140,8 +140,8 @@ impl Buffers {
         }
     }
 
-    /// A buffer does not come back: the driver keeps it until its request, which timed out, is complete. `capacity`: that of
-    /// the buffer, which may be more than its request has transferred.
+    /// A buffer does not come back: a layer has ended its bio while a part of it still has the memory. `capacity`: that of the
+    /// buffer, which may be more than its request has transferred.
     pub(crate) fn lost(&mut self, capacity: usize) {
         self.release(capacity);
     }

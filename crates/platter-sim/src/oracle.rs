@@ -5,8 +5,8 @@
 //! in events. From these it derives which versions a read may return:
 //!
 //! - Version A is before version B if A had completed when B was submitted, if a barrier was submitted between them,
-//!   if a read that began after A completed returned B, or if A was [in doubt](Outcome::InDoubt) when B was submitted
-//!   and B succeeded.
+//!   if a read that began after A completed returned B, or if A was [late](Outcome::Late) when B was submitted and B
+//!   succeeded.
 //! - A read returns no version that is before one which had completed when the read was submitted, and none from the
 //!   other side of a barrier.
 //! - After a power cut no sector has a version that is before a durable one. Durable is a completed write with
@@ -16,8 +16,8 @@
 //!   the barrier failed. A discard that succeeds after a change before the barrier failed because of the cut needed no
 //!   disk, since there was nothing to discard: it proves nothing.
 //! - Contents that were read after a cut do not change by themselves.
-//! - A write that was [in doubt](Outcome::InDoubt) cannot change the device any more once a later I/O to the same
-//!   sector or a later flush has succeeded.
+//! - A write that was [late](Outcome::Late) cannot change the device any more once a later I/O to the same sector or a
+//!   later flush has succeeded.
 //! - When a device with a page cache is closed and cannot write everything back, writes that no flush has covered may
 //!   be lost; durable data is not.
 //! - Commands of a closed device that are still in a disk may take effect at any time, because the next device does
@@ -81,9 +81,9 @@ pub enum Outcome {
     Untouched,
     /// It failed, and may still happen, at any time.
     Abandoned,
-    /// It failed because its deadline passed, and may still happen until the driver returns it. The device holds
-    /// later I/O to its sectors back until then.
-    InDoubt,
+    /// It failed because its deadline passed, and may still happen until the driver returns it. The device's handle holds later
+    /// I/O to its sectors back until then.
+    Late,
     /// It failed because power was cut. A write may have happened in part.
     CutOff,
 }
@@ -109,7 +109,7 @@ pub enum Rule {
     /// The contents are those of a write that failed and reported that it was not carried out.
     Untouched,
     /// The contents are still on their way to the device, which acknowledged newer ones.
-    Doubt,
+    Late,
     /// After a power cut a part of an atomic write is on the device, and another part is not.
     Torn,
     /// A read returned contents that had been overwritten, or not yet written.
@@ -125,7 +125,7 @@ impl fmt::Display for Violation {
         let rule = match self.rule {
             Rule::NeverWritten => "was never written there",
             Rule::Untouched => "is of a write that failed as not carried out",
-            Rule::Doubt => "can still reach the device, which has acknowledged what is newer",
+            Rule::Late => "can still reach the device, which has acknowledged what is newer",
             Rule::Torn => "is there after the power cut without the rest of its atomic write",
             Rule::Stale => "was overwritten before the read, or not written yet",
             Rule::Lost => "should not be there after the power cut: something durable is lost",
@@ -210,7 +210,7 @@ impl Oracle {
         }
     }
 
-    /// The device has a page cache: the result of a read says nothing about a write in doubt below the cache.
+    /// The device has a page cache: the result of a read says nothing about a late write below the cache.
     #[must_use]
     pub fn that_remembers(self, remembers: bool) -> Oracle {
         Oracle { remembers, ..self }
@@ -280,8 +280,8 @@ impl Oracle {
         }
         match outcome {
             Outcome::Done if pending.preflush => self.flushed(&pending),
-            Outcome::Failed | Outcome::Abandoned | Outcome::InDoubt if pending.preflush => {
-                self.sectors.values_mut().for_each(Sector::doubt);
+            Outcome::Failed | Outcome::Abandoned | Outcome::Late if pending.preflush => {
+                self.sectors.values_mut().for_each(Sector::flush_failed);
             }
             _ => {}
         }
@@ -388,16 +388,16 @@ impl Oracle {
     /// write back old versions as long as no newer one is durable.
     ///
     /// # Errors
-    /// [`Rule::Doubt`]: it would overwrite what was acknowledged.
+    /// [`Rule::Late`]: it would overwrite what was acknowledged.
     pub fn may_land(&self, sector: u64, content: u64, cached: bool) -> Result<(), Violation> {
         let now = (self.session, self.proved);
         self.sectors.get(&sector).map_or(Ok(()), |versions| versions.may_land(sector, content, cached, now))
     }
 
-    /// The device was opened again: no queue knows any more which I/O is [in doubt](Outcome::InDoubt), so later I/O
-    /// does not wait for it.
-    pub fn forget_doubts(&mut self) {
-        self.sectors.values_mut().for_each(Sector::forget_doubts);
+    /// The device was opened again: its handle does not know any more which I/O is [late](Outcome::Late), so later I/O does
+    /// not wait for it.
+    pub fn forget_late(&mut self) {
+        self.sectors.values_mut().for_each(Sector::forget_late);
     }
 
     /// The device was closed, and its page cache may have failed to write back what no flush had covered: each of

@@ -179,9 +179,9 @@ fn stuck_commands_land_late_or_early() {
     assert!(early.iter().all(|&count| count > 20), "{early:?}");
 }
 
-/// Some cancelled commands are given up at once, and others end as without the request.
+/// Some cancelled commands end at once, and others end as without the request.
 #[test]
-fn commands_are_given_up_or_not() {
+fn cancelled_commands_end_or_not() {
     let (mut aborted, mut stayed) = (0, 0);
     for seed in 0..100 {
         for stuck in [true, false] {

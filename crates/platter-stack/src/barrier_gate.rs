@@ -10,11 +10,11 @@
 //! it reads the epochs of the lanes, both sequentially consistent: at least one of the two sees the other
 //! (Dekker's argument, as in the gate of a disk).
 //!
-//! **Barriers that fail.** A barrier fails with [`Kind::LaneStalled`] if for [`BARRIER_TIMEOUT`] no other
+//! **Barriers that fail.** A barrier fails with [`Kind::Unsettled`] if for [`BARRIER_TIMEOUT`] no other
 //! barrier has ended before it. Its own lane may detect that, or a lane that holds bios behind it; so a lane
 //! that is not run stops the others for no longer than that. A lane that was not run itself at the end of that time
-//! waits a second more: the lanes of a program that was stopped are run one after the other. A barrier also fails when its deadline passes,
-//! or when the device could not carry it out because an I/O timed out. All bios that are held behind it,
+//! waits a second more: the lanes of a program that was stopped are run one after the other. A barrier also fails when its submitter does not
+//! wait for it any longer ([`Cancel::late`]), or when the device could not carry it out because an I/O timed out. All bios that are held behind it,
 //! including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
 //! over, and each lane finds the range of epochs that failed in its seat (`Seat::failed`) before it starts
 //! any bio that it held.
@@ -22,7 +22,7 @@
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Bell;
+use platter_block::lane::{Bell, Cancel};
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -374,20 +374,10 @@ impl Door {
         self.failed.len() > before
     }
 
-    /// Fails held bios whose deadline has passed, and the barrier for which the lane has waited too long. To
-    /// be called whenever the lane is run and [is holding](Door::is_holding), after bios that may start have
-    /// been started.
+    /// Fails the barrier for which the lane has waited too long. To be called whenever the lane is run and
+    /// [is holding](Door::is_holding), after bios that may start have been started.
     pub fn expire(&mut self, now: Time) {
         self.collect_failed();
-        let is_late = |(_, bio): &(u64, Bio)| bio.deadline().is_some_and(|at| at <= now);
-        while let Some(at) = self.held.iter().position(is_late) {
-            let (epoch, bio) = &self.held[at];
-            if bio.flags().intersects(BARRIER) && self.gate.fail(epoch - 1, Kind::TimedOut, |_| None) {
-                self.collect_failed();
-                continue;
-            }
-            self.take_out(at, Kind::TimedOut);
-        }
         let Some(&(epoch, ref bio)) = self.held.front() else { return };
         let over = self.gate.over.load(SeqCst);
         let own_barrier = bio.flags().intersects(BARRIER) && epoch == over + 1;
@@ -410,7 +400,7 @@ impl Door {
                             lanes.culprits(over)
                         ))
                     };
-                    self.gate.fail(over, Kind::LaneStalled, blame);
+                    self.gate.fail(over, Kind::Unsettled, blame);
                     self.collect_failed();
                 }
             }
@@ -429,10 +419,18 @@ impl Door {
         self.settle();
     }
 
-    /// Cancels the held bios with a token.
-    pub fn cancel(&mut self, token: u64) {
-        while let Some(at) = self.held.iter().position(|(_, bio)| bio.token() == token) {
-            self.take_out(at, Kind::Cancelled);
+    /// Fails the held bios that are to be taken back. A barrier that is late fails together with what is behind it; one that
+    /// is cancelled lets that in.
+    pub fn cancel(&mut self, which: &Cancel) {
+        self.collect_failed();
+        while let Some(at) = self.held.iter().position(|(_, bio)| which.matches(bio)) {
+            let (epoch, bio) = &self.held[at];
+            let is_late_barrier = which.kind() == Kind::TimedOut && bio.flags().intersects(BARRIER);
+            if is_late_barrier && self.gate.fail(epoch - 1, Kind::TimedOut, |_| None) {
+                self.collect_failed();
+                continue;
+            }
+            self.take_out(at, which.kind());
         }
     }
 
@@ -458,8 +456,7 @@ impl Door {
 
     /// When held bios must be checked even if nothing else happens.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let deadline = self.held.iter().filter_map(|(_, bio)| bio.deadline()).min();
-        Time::earliest(deadline, self.waits.map(|wait| wait.until))
+        self.waits.map(|wait| wait.until)
     }
 
     /// Counts completions of bios that have started.
@@ -476,14 +473,12 @@ impl Door {
     pub fn complete_barrier(&mut self, bio: &mut Bio) {
         if let Some(number) = self.barrier.take() {
             let was_due = match bio.status().map_err(|fault| fault.kind) {
-                Err(kind @ (Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::LaneStalled)) => {
-                    self.gate.fail(number, kind, |_| None)
-                }
+                Err(kind @ (Kind::TimedOut | Kind::Unsettled)) => self.gate.fail(number, kind, |_| None),
                 _ => self.gate.end(number),
             };
             if !was_due {
                 // Other lanes did not wait for it and may have started bios that belong behind it.
-                bio.fail(at_gate(Kind::LaneStalled));
+                bio.fail(at_gate(Kind::Unsettled));
             }
         }
         self.complete(1);

@@ -139,9 +139,9 @@ impl<M: Map> Backend for Distributed<M> {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer gives up its own barriers at the same faults as the disks below.
+        // The layer fails barriers of its own with the same fault as the disks below.
         let own =
-            (self.gate.blame()).filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+            (self.gate.blame()).filter(|_| fault.kind == Kind::Unsettled && fault.stage == Stage::Layer);
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))
     }
 

@@ -5,7 +5,7 @@
 //! fail it, and may change what the device says about itself.
 //!
 //! The layer does the rest. Barriers hold across all lanes, also while the filter delays or fails bios. A bio that
-//! waits in the layer fails at its deadline and can be cancelled. Size and events of the device below are passed on;
+//! waits in the layer can be taken back. Size and events of the device below are passed on;
 //! counters, the elevator and handles are those of the devices below.
 //!
 //! ```

@@ -2,7 +2,7 @@
 //!
 //! | part | gives |
 //! |---|---|
-//! | [`Layer`], [`Frame`], [`Stateful`] | a layer whose bios are `async` tasks: order, deadlines, cancelling, waking and the end are the frame's |
+//! | [`Layer`], [`Frame`], [`Stateful`] | a layer whose bios are `async` tasks: order, cancelling, waking and the end are the frame's |
 //! | [`Below`], [`Task`] | I/O below at any time, for a bio or for the layer's own metadata; tasks of the layer itself; time |
 //! | [`Buffer`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
 //! | [`Ranges`], [`RangeLocks`] | locks on ranges in O(log n), granted in order |

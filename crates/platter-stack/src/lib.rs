@@ -16,9 +16,8 @@
 //!   pieces are contiguous there. Consecutive chunks of one disk are, so 16 MiB over three disks are three parts,
 //!   whatever the chunk size; their segments point into the memory of the whole. A further part is made where a member
 //!   takes fewer segments.
-//! - **Memory.** Each part has a reference to its bio (`Whole`). The bio returns to its submitter when all references
-//!   are dropped. A part that timed out stays with the driver and keeps its reference; then a bio without memory is
-//!   returned.
+//! - **Memory.** Each part has a reference to its bio (`Whole`). The bio returns to its submitter when all parts have come
+//!   back.
 //! - **The lane that made a part** is recorded in the bio (`Bio::maker`), so that a lane can tell its own parts from
 //!   bios of a layer above that it only passed on; the part's token identifies its bio.
 //! - **Order.** The gate of a layer (`BarrierGate`, `Door`) numbers barriers. The epoch of a bio is the number of
@@ -30,20 +29,19 @@
 //!   because earlier writes may be on any of them.
 //! - **A barrier that waits too long** fails. When no barrier has ended for `BARRIER_TIMEOUT` (30 s) because a lane has
 //!   bios that are not complete or is not run, `Door::expire`, on whichever lane it runs, fails the barrier with
-//!   `Kind::LaneStalled`, and `BarrierGate::blame` names the lane that caused it; a lane that was not run itself at
-//!   that time first waits another second (`Wait::is_longer`). A barrier whose deadline passes, or that the device
-//!   could not carry out because of a timeout, fails too. The bios held behind it fail with `Kind::Cancelled`.
-//! - **Deadlines and cancelling.** Parts and remapped bios carry the deadline down. A bio that a layer holds fails at
-//!   its deadline with its memory, and `Lane::cancel` reaches it; tokens are translated on the way down. An atomic
-//!   write is passed on if it lies on one member, and refused otherwise.
-//! - **Errors.** The fault of a bio is that of its first failed part, in order of position; if that part was not
-//!   carried out and another one timed out, it is the timeout. `Bio::done` counts the bytes before the first failed
-//!   part. The handle finds the disk with `Backend::locate` and names it in the `Error`. The position of a failed flush
+//!   `Kind::Unsettled`, and `BarrierGate::blame` names the lane that caused it; a lane that was not run itself at
+//!   that time first waits another second (`Wait::is_longer`). A barrier that is late, or that the device could not carry
+//!   out because of a timeout, fails too. The bios held behind it fail with `Kind::Cancelled`.
+//! - **Cancelling.** Layers know no deadlines: the handle takes late bios back (`Cancel::late`). `Lane::cancel` ends at once
+//!   a bio of which no device has a part. For others it asks below, with the tokens of the parts, and makes no more parts;
+//!   the bio ends when its parts are back. An atomic write is passed on if it lies on one member, and refused otherwise.
+//! - **Errors.** The fault of a bio is that of its first failed part, in order of position. `Bio::done` counts the bytes
+//!   before the first failed part. The handle finds the disk with `Backend::locate` and names it in the `Error`. The position of a failed flush
 //!   identifies the member.
 //! - **Filters** are layers over one device: `limit`, `delay`, `error`, `verify`, `partition`. Each is a `Filter`,
 //!   which has only the code that makes it different, in a `Filtered`, which is the device. A filter may make a bio
 //!   wait before it starts (`Filter::admits`), fail it or set the earliest time at which it may complete
-//!   (`Filter::start`), and see its result (`Filter::end`). `FilterLane` does the rest: gate, deadlines, cancelling,
+//!   (`Filter::start`), and see its result (`Filter::end`). `FilterLane` does the rest: gate, cancelling,
 //!   positions. A filter that only changes what the device says about itself (`Filter::PASSES_IO`) has lanes without a
 //!   gate (`PassLane`). One that lets no bio wait before it starts (`Filter::keeps_places`) leaves barriers to the
 //!   device below, and `Dues` keeps the order of the completions that it delays

@@ -151,8 +151,8 @@ fn facts(array: &Array, devices: &[Arc<dyn Backend>]) -> Vec<Item> {
 }
 
 /// Whether a failure is that of the bio, not of a member.
-fn is_final(fault: Fault) -> bool {
-    matches!(fault.kind, Kind::TimedOut | Kind::Cancelled | Kind::Contract | Kind::Broken)
+fn is_final(task: &Task, fault: Fault) -> bool {
+    task.is_taken_back() || matches!(fault.kind, Kind::Cancelled | Kind::Contract | Kind::Broken)
 }
 
 impl Md {
@@ -176,7 +176,7 @@ impl Md {
             for (pos, len, extent, part) in parts {
                 match part.await {
                     Ok(()) => {}
-                    Err(fault) if is_final(fault) => return Err(fault),
+                    Err(fault) if is_final(task, fault) => return Err(fault),
                     Err(_) => {
                         self.errors.fetch_add(1, Ordering::Relaxed);
                         hard.push(Hard { pos, len, failed: vec![extent] });
@@ -239,7 +239,7 @@ impl Md {
                         left.push(Hard { pos: pos + done, len: len - done, failed: Vec::new() });
                     }
                 }
-                Err(fault) if some <= self.block || is_final(fault) => return Err(fault),
+                Err(fault) if some <= self.block || is_final(task, fault) => return Err(fault),
                 Err(_) => {
                     // Members may have failed at different places of it.
                     let half = (some / 2).next_multiple_of(self.block);
@@ -282,7 +282,7 @@ impl Md {
             for (extent, factor, read) in reads {
                 match read.await {
                     Ok(buffer) => gf::add_multiple(sum.bytes_mut(), factor, buffer.bytes()),
-                    Err(fault) if is_final(fault) => return Err(fault),
+                    Err(fault) if is_final(task, fault) => return Err(fault),
                     Err(fault) => {
                         self.errors.fetch_add(1, Ordering::Relaxed);
                         failed.push(extent);

@@ -1,14 +1,14 @@
 //! `multipath`: one disk through several paths, of which some may fail.
 //!
 //! An I/O that fails because of its path is sent through another one; a path that failed is checked until it works again. A
-//! write whose outcome is unknown is in doubt until its path has returned it: nothing that overlaps it is sent through any
-//! path before that.
+//! change is sent through another path, and ends, only when the driver of the first one has returned it: that path cannot
+//! carry it out later, over newer data.
 
 use crate::distributed::name_of;
 use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Permits, Stateful, Task};
 use crate::{LayerError, LayerType, members};
 use flushes::Flushes;
-use identity::{Identity, has_answered, has_reached_disk, is_of_path, is_past_the_end};
+use identity::{Identity, has_answered, is_of_path};
 use paths::{POLICIES, Paths};
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
@@ -88,20 +88,11 @@ impl Settings {
     }
 }
 
-/// A write that a path has not returned.
-#[derive(Clone, Copy)]
-struct Doubt {
-    number: u64,
-    reach: (u64, u64),
-}
-
 struct State {
     paths: Paths,
     settings: Settings,
-    doubts: Vec<Doubt>,
-    numbers: u64,
     /// No path has worked for longer than I/O is held.
-    given_up: bool,
+    hopeless: bool,
     /// Counts the times at which the last path has failed.
     outages: u64,
     /// When the target was asked last how its ports reach the unit.
@@ -116,8 +107,6 @@ struct Multipath {
     turned: Arc<Event>,
     /// A path was left.
     left: Arc<Event>,
-    /// A range is in doubt no longer.
-    settled: Arc<Event>,
     /// One flush at a time.
     turn: Arc<Permits>,
     notices: Notices,
@@ -167,9 +156,7 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
     let state = State {
         paths: all,
         settings,
-        doubts: Vec::new(),
-        numbers: 0,
-        given_up: false,
+        hopeless: false,
         outages: 0,
         asked: paths[0].now(),
         flushes: Flushes::default(),
@@ -178,7 +165,6 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         state: Mutex::new(state),
         turned: Event::new(&below),
         left: Event::new(&below),
-        settled: Event::new(&below),
         turn: Permits::new(&below, 1),
         notices: Notices::default(),
         below: below.clone(),
@@ -198,10 +184,6 @@ impl Multipath {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_in_doubt(&self, (from, end): (u64, u64)) -> bool {
-        self.state().doubts.iter().any(|doubt| from < doubt.reach.1 && doubt.reach.0 < end)
-    }
-
     /// Waits for a path that was not tried. `None`: all that work were tried, or none has worked for too long.
     async fn path(&self, len: u64, tried: &[usize]) -> Option<usize> {
         loop {
@@ -212,7 +194,7 @@ impl Multipath {
                     return Some(path);
                 }
                 // What every working path has refused is not a matter of paths.
-                if state.given_up || state.paths.any() {
+                if state.hopeless || state.paths.any() {
                     return None;
                 }
             }
@@ -240,7 +222,7 @@ impl Multipath {
         self.left.happen();
         self.below.spawn(Arc::clone(self).check(path));
         if let Some(outage) = outage {
-            self.below.spawn(Arc::clone(self).give_up(outage, patience));
+            self.below.spawn(Arc::clone(self).lose_hope(outage, patience));
         }
     }
 
@@ -258,7 +240,7 @@ impl Multipath {
         self.ask_access(path).await;
         let mut state = self.state();
         state.paths.get(path).is_up = true;
-        state.given_up = false;
+        state.hopeless = false;
         let item = report::path(path, &state.paths.all()[path]);
         drop(state);
         self.notices.tell(item);
@@ -307,78 +289,15 @@ impl Multipath {
     }
 
     /// Ends the patience of what is held, unless a path works again in time.
-    async fn give_up(self: Arc<Self>, outage: u64, patience: Span) -> Status {
+    async fn lose_hope(self: Arc<Self>, outage: u64, patience: Span) -> Status {
         self.below.sleep_until(self.below.now() + patience).await;
         let mut state = self.state();
         if state.outages == outage && !state.paths.any() {
-            state.given_up = true;
+            state.hopeless = true;
             drop(state);
             self.turned.happen();
         }
         Ok(())
-    }
-
-    /// A path may still carry a write out.
-    fn doubt(self: &Arc<Self>, path: usize, reach: (u64, u64)) {
-        let mut state = self.state();
-        state.numbers += 1;
-        let doubt = Doubt { number: state.numbers, reach };
-        state.doubts.push(doubt);
-        drop(state);
-        self.below.spawn(Arc::clone(self).settle(path, doubt));
-    }
-
-    /// Waits until a path has returned a write in doubt: its device holds or fails what overlaps it until then.
-    async fn settle(self: Arc<Self>, path: usize, doubt: Doubt) -> Status {
-        while !self.has_returned(path, doubt.reach).await {
-            let interval = self.state().settings.check_interval;
-            self.below.sleep_until(self.below.now() + interval).await;
-        }
-        self.state().doubts.retain(|other| other.number != doubt.number);
-        self.settled.happen();
-        Ok(())
-    }
-
-    async fn has_returned(&self, path: usize, (from, end): (u64, u64)) -> bool {
-        const PIECE: u64 = 1 << 20;
-        let block = u64::from(self.geometry.limits.logical_block);
-        // What may have changed anything overlaps any block.
-        let end = if end == u64::MAX { from + block } else { end };
-        let (from, mut end) = (from / block * block, end.next_multiple_of(block).min(self.geometry.size));
-        let mut at = from;
-        while at < end {
-            let len = (end - at).min(PIECE);
-            let fault = self.below.read(path, at, Buffer::new(len as usize)).await.err();
-            if has_reached_disk(fault) {
-                at += len;
-                continue;
-            }
-            let size = self.devices[path].geometry().size / block * block;
-            if !fault.is_some_and(is_past_the_end) || at + len <= size {
-                return false;
-            }
-            // The disk has shrunk: only what it still has can be read.
-            if size <= from {
-                return self.devices[path].statistics().gauges.in_doubt == 0;
-            }
-            end = size;
-        }
-        true
-    }
-
-    /// Waits for a path that was not tried, and until nothing that overlaps the bio is in doubt.
-    async fn free_path(&self, task: &Task, tried: &[usize]) -> Option<usize> {
-        loop {
-            while self.is_in_doubt(task.reach()) {
-                self.settled.wait().await;
-            }
-            let path = self.path(task.len(), tried).await?;
-            if !self.is_in_doubt(task.reach()) {
-                return Some(path);
-            }
-            // Something came to be in doubt while this bio waited for a path.
-            self.state().paths.give_back(path, task.len(), None);
-        }
     }
 
     /// Sends a bio through one path after the other, until one has carried it out.
@@ -386,11 +305,8 @@ impl Multipath {
         let (mut tried, mut forgiven, mut earlier) = (Vec::new(), 0, None);
         let mut last = Fault::new(Kind::Gone, Stage::Layer);
         let len = task.len();
-        let deadline = task.deadline();
-        let has_expired = || deadline.is_some_and(|deadline| deadline <= self.below.now());
-        while let Some(path) = self.free_path(task, &tried).await {
-            // No path has it: it is neither in doubt nor a failure of the path.
-            if task.is_given_up() || has_expired() {
+        while let Some(path) = self.path(len, &tried).await {
+            if task.is_taken_back() {
                 self.state().paths.give_back(path, len, None);
                 return Err(task.fail_as(after(earlier, Fault::new(Kind::TimedOut, Stage::Layer))));
             }
@@ -407,25 +323,27 @@ impl Multipath {
             state.paths.get(path).dirty |= task.changes();
             drop(state);
             let Err(fault) = status else { return Ok(()) };
-            let fault = self.told_of_end(task, path, fault);
             self.look_at_durable(task, path, fault);
             last = fault;
             if self.forgives(path, fault, &mut forgiven) {
                 task.forget_failure();
                 continue;
             }
-            if is_of_path(fault) && (!has_expired() || self.is_out_of_patience(path)) {
+            let is_of_path = is_of_path(fault) && !self.is_past_the_end(task, path, fault);
+            // What ended because nothing waits for it any more says nothing about the path.
+            if is_of_path && !(task.is_taken_back() && fault.kind == Kind::TimedOut) {
                 self.leave(path, fault);
             }
-            if fault.kind == Kind::TimedOut && task.changes() {
-                // The path may have given it up and return it later, but it was not kept from the disk.
-                earlier = earlier.or(Some(fault));
-            }
-            if !self.may_go_on(task, path, fault) {
+            let may_go_on = match task.op() {
+                // Only what was not delivered: only the submitter knows what a second time would do.
+                Op::Command => fault.kind == Kind::Gone && fault.stage == Stage::Queue,
+                _ => is_of_path || matches!(fault.kind, Kind::Io | Kind::Short | Kind::Refused),
+            };
+            if task.is_taken_back() || !may_go_on {
                 return Err(task.fail_as(after(earlier, fault)));
             }
-            earlier = earlier.or(task.changes().then_some(fault).filter(|fault| fault.kind != Kind::Stuck));
-            if !is_of_path(fault) {
+            earlier = earlier.or(task.changes().then_some(fault));
+            if !is_of_path {
                 tried.push(path);
             }
             task.forget_failure();
@@ -433,40 +351,10 @@ impl Multipath {
         Err(task.fail_as(after(earlier, last)))
     }
 
-    /// The fault of I/O that a path has carried out beyond the end of a disk that has shrunk meanwhile, as the queue of the path
-    /// refuses such I/O from then on. Any other fault stays as it is.
-    fn told_of_end(&self, task: &Task, path: usize, fault: Fault) -> Fault {
+    /// Whether a path has failed an I/O because its disk has shrunk meanwhile, and not because it is gone itself.
+    fn is_past_the_end(&self, task: &Task, path: usize, fault: Fault) -> bool {
         let has_range = task.op() != Op::Command;
-        let is_past = || self.devices[path].geometry().size < task.pos() + task.len();
-        match fault.kind {
-            Kind::Gone if has_range && is_past() => Fault { stage: Stage::Queue, ..fault },
-            _ => fault,
-        }
-    }
-
-    /// The deadline of a bio has passed while a path had it. One may have been too short; several in a row are of the path.
-    fn is_out_of_patience(&self, path: usize) -> bool {
-        const STRIKES: u32 = 3;
-        let mut state = self.state();
-        let path = state.paths.get(path);
-        path.strikes += 1;
-        path.strikes >= STRIKES
-    }
-
-    /// Whether a bio that has failed on a path may be sent through another one.
-    fn may_go_on(self: &Arc<Self>, task: &Task, path: usize, fault: Fault) -> bool {
-        if fault.kind == Kind::TimedOut {
-            if task.changes() {
-                self.doubt(path, task.reach());
-            }
-            // The path has its memory.
-            return false;
-        }
-        match task.op() {
-            // Only what was certainly not delivered: only the submitter knows what a second time would do.
-            Op::Command => fault.kind == Kind::Stuck,
-            _ => is_of_path(fault) || matches!(fault.kind, Kind::Io | Kind::Short | Kind::Refused),
-        }
+        fault.kind == Kind::Gone && has_range && self.devices[path].geometry().size < task.pos() + task.len()
     }
 }
 
@@ -477,7 +365,7 @@ fn after(earlier: Option<Fault>, fault: Fault) -> Fault {
     match fault.kind {
         Kind::TimedOut => Fault { stage: Stage::Layer, ..fault },
         Kind::Cancelled => Fault { stage: Stage::Disk, ..fault },
-        Kind::Stuck | Kind::InDoubt | Kind::LaneStalled | Kind::Unsupported | Kind::BadSegments => earlier,
+        Kind::Unsettled | Kind::Unsupported | Kind::BadSegments => earlier,
         _ => fault,
     }
 }
@@ -495,11 +383,6 @@ impl Layer for Multipath {
         self.flush_in_turn().await
     }
 
-    fn acknowledges(&self, device: usize) -> bool {
-        // What the queue knows then may be new: the next flush looks at it.
-        !self.state().paths.get(device).late_flush
-    }
-
     fn acknowledge_flush_failure(&self) {
         self.state().flushes.acknowledge();
     }
@@ -511,8 +394,7 @@ impl Layer for Multipath {
 
     fn status(&self, _port: usize) -> Vec<Item> {
         let state = self.state();
-        let doubts = state.doubts.len() as u64;
-        report::items(&self.identity.to_string(), state.paths.all(), doubts)
+        report::items(&self.identity.to_string(), state.paths.all())
     }
 
     fn params(&self, _port: usize) -> Vec<(Param, i64)> {

@@ -90,7 +90,7 @@ impl Cow {
         for section in self.sections(chunks) {
             let kept = self.preserve(task, section).await;
             // Such a change does not reach the origin any more, so the snapshot loses nothing without the copies.
-            if task.is_given_up() {
+            if task.is_taken_back() {
                 return Err(failed(Kind::TimedOut));
             }
             if let Err(why) = kept {
@@ -103,11 +103,11 @@ impl Cow {
         task.pass(ORIGIN, task.pos()).await
     }
 
-    /// Keeps the old contents of chunks, durably, unless the change was given up before.
+    /// Keeps the old contents of chunks, durably, unless the change was taken back before.
     async fn preserve(&self, task: &Task, chunks: Range<u64>) -> Result<(), String> {
         let _permit = self.copiers.take().await;
         let _lock = self.ranges.lock(chunks.clone(), Mode::Exclusive).await;
-        if task.is_given_up() {
+        if task.is_taken_back() {
             return Ok(());
         }
         let mut copies = Vec::new();
@@ -198,7 +198,7 @@ impl Cow {
         for section in self.sections(chunks) {
             let _permit = self.copiers.take().await;
             let _lock = self.ranges.lock(section.clone(), Mode::Exclusive).await;
-            if task.is_given_up() {
+            if task.is_taken_back() {
                 return Err(failed(Kind::TimedOut));
             }
             let mut missing = Vec::new();

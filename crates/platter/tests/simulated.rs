@@ -1,5 +1,6 @@
 //! Simulated disks through the three ways to call a device: virtual time passes as it must, and only as it must.
 
+use platter::block::fault::Kind;
 use platter::block::time::{Span, Time};
 use platter::registry::{self, Access};
 use platter::sim::World;
@@ -125,5 +126,35 @@ fn what_nobody_reads_back_is_kept_only_on_demand() {
         let mut back = [1; 512];
         disk.read_at(&mut back, 0).unwrap();
         assert_eq!(back, if kept { [7; 512] } else { [1; 512] }, "{spec}, forget {forget}");
+    }
+}
+
+/// The time of a write and its grace pass, and the disk is failed; it has returned the write a minute later.
+#[test]
+fn a_disk_that_does_not_answer_is_failed_until_it_has() {
+    for (on_return, stays) in [("refresh", false), ("stay", true)] {
+        let world = World::by_hand(1);
+        let held =
+            "ideal, stuck=1000000, stuck_for=60s, aborts=0, timeout=2s, slow_timeout=3s, abort_grace=1s";
+        let disk = open(&world, &format!("sim({held}, on_return={on_return})"));
+        let mut channel = disk.channel(8).unwrap();
+        channel.set_timeouts(false);
+        let mut at = |seconds: u64, bio: Option<Bio>| {
+            world.clock().advance_to(Time(seconds * 1_000_000_000));
+            bio.into_iter().for_each(|bio| channel.submit(bio).unwrap());
+            let mut done = Vec::new();
+            (0..3).for_each(|_| _ = channel.poll(&mut done));
+            done.iter().map(|bio| bio.status().map_err(|fault| fault.kind)).collect::<Vec<_>>()
+        };
+        let write = || Some(Bio::write(0, vec![1u8; 512]).unwrap());
+        assert_eq!(at(0, write()), []);
+        assert_eq!((at(2, None), at(3, None)), (vec![], vec![]));
+        assert_eq!(at(4, write()), [Err(Kind::Gone)], "{on_return}");
+        assert_eq!(at(61, None), [Ok(())], "the write ends as the disk says");
+        if stays {
+            assert_eq!(at(62, write()), [Err(Kind::Gone)]);
+            disk.refresh().unwrap();
+        }
+        assert_eq!(at(63, write()), [], "it is with the disk");
     }
 }

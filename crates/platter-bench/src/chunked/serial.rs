@@ -33,21 +33,24 @@ mod tests {
     use platter_block::backend::LaneUse;
     use platter_block::bio::Bio;
     use platter_block::fault::Kind;
+    use platter_block::lane::Cancel;
     use platter_block::time::Time;
     use platter_disk::device::Device;
 
-    /// Bios that wait for an earlier one can end by their deadlines or by cancellation.
+    /// Bios that wait for an earlier one can be taken back, as cancelled or as late.
     #[test]
     fn bios_that_wait_can_end() {
         let serial = serial(Arc::clone(Device::ram(1 << 20).unwrap().backend()));
         let mut lane = serial.open_lane(LaneUse::Exclusive).unwrap();
+        let mut late = 0;
         for token in 0..4 {
             let mut bio = Bio::write(0, vec![1u8; 512]).unwrap();
             bio.set_token(token);
-            bio.set_deadline((token == 2).then_some(Time(1024)));
+            late = if token == 2 { bio.identity() } else { late };
             lane.submit(Time(0), bio);
         }
-        lane.cancel(Time(0), 1);
+        lane.cancel(Time(0), &Cancel::token(1));
+        lane.cancel(Time(0), &Cancel::late(late));
         let mut done = Vec::new();
         lane.take_done(&mut done);
         while !lane.is_idle() {

@@ -182,7 +182,6 @@ impl IoReport {
         }
         facts.push(("errors", self.errors().to_string()));
         facts.push(("errors of the device", self.device.errors_line()));
-        facts.extend(self.device.stuck_line().map(|stuck| ("still in the device", stuck)));
         facts.extend(self.first_error.as_ref().map(|error| ("first error", error.to_string())));
         facts.extend(self.first_mismatch.as_ref().map(|error| ("first bad block", error.clone())));
         facts

@@ -163,7 +163,7 @@ impl Round<'_> {
         bio.set_token(bh as u64);
         // SAFETY: the memory is a part of the buffers that `read` borrows for longer than the round, or a page that
         // `bounced` keeps. A round does not end, not even by a panic, before the bio is back (`finish`, called on
-        // drop), and a bio flagged BORROWED is never given up by a timeout.
+        // drop), and no deadline ends a bio flagged BORROWED.
         if let Err(fault) = unsafe { add_memory(&mut bio, addr, len, RegionId::NONE) } {
             self.heads.bios[bh] = Some(bio);
             self.heads.low.extend(self.heads.bounced[bh].take().map(|bounced| bounced.page));

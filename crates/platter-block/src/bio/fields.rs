@@ -109,8 +109,9 @@ impl Bio {
         self.0.handle = handle;
     }
 
-    /// The time at which the bio fails with [`TimedOut`](crate::fault::Kind::TimedOut) unless it has completed; `None`:
-    /// no deadline, except for a timeout of the disk. Kept in steps of 1,024 ns, rounded up.
+    /// The time at which the handle that the bio is submitted to fails it with [`TimedOut`](crate::fault::Kind::TimedOut)
+    /// unless it has completed; `None`: no such time. Lanes and queues do not look at it. Kept in steps of 1,024 ns,
+    /// rounded up.
     #[inline]
     pub fn deadline(&self) -> Option<Time> {
         self.0.deadline.time()

@@ -25,7 +25,7 @@ impl Flags {
     pub const SOFT_BARRIER: Flags = Flags(1 << 5);
     /// Everything before it is durable before it starts, and it is durable before anything after it starts.
     pub const HARD_BARRIER: Flags = Flags(1 << 6);
-    /// The memory is borrowed: the bio must not be given up before the driver has returned it.
+    /// The memory is borrowed: its submitter waits for this bio until the driver has returned it.
     pub const BORROWED: Flags = Flags(1 << 7);
     /// A write that must be on the device as a whole or not at all after a power cut. Never split or merged; fails if
     /// [`Limits::atomic_write`](crate::limits::Limits::atomic_write) does not allow it.
@@ -43,11 +43,12 @@ impl Flags {
     /// Flags of bios that may need a flush or an order among all lanes of a device.
     pub const ORDERED: Flags = Flags::DURABLE.union(Flags::BARRIERS);
 
-    /// Its submitter got another bio in its place; this one only keeps memory or a place in a request.
+    /// A placeholder in a request that has not started, for a bio that was taken out of it.
     pub(crate) const ORPHAN: Flags = Flags(1 << 8);
     /// Retried after its request failed: not merged any more.
     pub(crate) const ALONE: Flags = Flags(1 << 9);
-    /// Not retried, whatever the result: it was cancelled, or a barrier has counted it as complete.
+    /// Not retried, whatever the result: it was cancelled, it is overdue, a barrier has counted it as complete, or the device
+    /// has failed.
     pub(crate) const LAST: Flags = Flags(1 << 11);
     /// A step of a barrier that is sent as an ordered tag.
     pub(crate) const TAGGED: Flags = Flags(1 << 12);

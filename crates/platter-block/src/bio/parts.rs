@@ -2,8 +2,10 @@
 //! its submitter or in its request.
 
 use super::{Bio, Flags, Op, Segments};
-use crate::fault::{Fault, Kind, Status};
+use crate::command::Command;
+use crate::fault::{Fault, Status};
 use crate::segment::Segment;
+use alloc::sync::Arc;
 
 impl Bio {
     /// The segments that are not done yet.
@@ -87,24 +89,22 @@ impl Bio {
         }
     }
 
-    /// Records the failure of a part of the bio. The first failure stays, with one exception: a timeout replaces all others,
-    /// because the part that timed out may still reach the disk, and a layer with another way to the disk must not use it
-    /// then. The downside is that the error of another part is not told.
-    pub(crate) fn fail_in_part(&mut self, fault: Fault) {
-        let is_late = |fault: Fault| fault.kind == Kind::TimedOut;
-        if is_late(fault) && !self.0.status.is_err_and(is_late) {
-            self.0.status = Err(fault);
-        }
-        self.fail(fault);
+    /// Records a failure in the place of another one.
+    pub fn replace_fault(&mut self, fault: Fault) {
+        self.0.status = Err(fault);
     }
 
-    /// Takes the I/O back from its submitter's point of view without giving up its memory. The returned bio stands
-    /// for it towards the submitter and has no segments and no owner; this one keeps the memory until the driver is
-    /// done.
-    pub(crate) fn abandon(&mut self) -> Bio {
-        let face = self.stand_in();
-        self.add_flags(Flags::ORPHAN);
-        face
+    /// Names the command that the bio stands for. The bio has no memory, so none can be transferred.
+    pub fn name_command(&mut self, command: Arc<Command>) {
+        self.0.list.clear();
+        self.0.owner.clear();
+        self.0.op = Op::Command;
+        self.0.list.set_command(Some(command));
+    }
+
+    /// Swaps everything but the [identities](Bio::identity) of two bios: each keeps its place in memory.
+    pub fn swap_contents(&mut self, other: &mut Bio) {
+        core::mem::swap(&mut *self.0, &mut *other.0);
     }
 
     /// Takes the bio out and leaves a placeholder that has only its range.
@@ -115,8 +115,9 @@ impl Bio {
         core::mem::replace(self, placeholder)
     }
 
-    /// A bio that stands for this one towards its submitter: a copy without segments, owner and status.
-    pub(crate) fn stand_in(&self) -> Bio {
+    /// A bio that stands for this one towards its submitter: a copy without memory and status, and without an identity in
+    /// common.
+    pub fn stand_in(&self) -> Bio {
         let mut face = Bio::new(self.op(), self.pos(), self.len());
         let (to, from) = (&mut *face.0, &*self.0);
         (to.done, to.token, to.flags, to.deadline) = (from.done, from.token, from.flags, from.deadline);

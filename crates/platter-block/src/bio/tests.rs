@@ -131,28 +131,10 @@ fn a_bio_hands_its_handle_on_until_it_is_reset() {
     let (mut clone, mut front) = (Bio::flush(), Bio::flush());
     clone.share_window(&bio);
     bio.split_front(8, &mut front);
-    let face = bio.abandon();
+    let face = bio.stand_in();
     assert_eq!([&bio, &clone, &front, &face].map(Bio::handle), [HandleId(9); 4]);
     bio.rewind(0, 64);
     assert_eq!(bio.handle(), HandleId(9));
     bio.reset(Op::Read, 0, 0);
     assert_eq!(bio.handle(), HandleId::DEVICE);
-}
-
-/// The part that timed out may still reach the disk, which no other failure says.
-#[test]
-fn the_timeout_of_a_part_hides_the_failures_of_others() {
-    let [gone, io, late] = [Kind::Gone, Kind::Io, Kind::TimedOut].map(|kind| Fault::new(kind, Stage::Disk));
-    let given_up = Fault::new(Kind::TimedOut, Stage::Queue);
-    for (faults, told) in [
-        ([gone, io], gone),
-        ([gone, late], late),
-        ([late, io], late),
-        ([io, late], late),
-        ([late, given_up], late),
-    ] {
-        let mut bio = Bio::flush();
-        faults.into_iter().for_each(|fault| bio.fail_in_part(fault));
-        assert_eq!(bio.status(), Err(told), "{faults:?}");
-    }
 }

@@ -1,14 +1,14 @@
 //! The body of both request queues: what a queue keeps and does wherever its requests are.
 //!
-//! Families of split bios, zeroes that are written, bios that wait, pauses before a retry, deadlines, what has timed out,
-//! counters and trace are the same for all queues. A [`Store`] has the requests themselves: those that wait to start, and
+//! Families of split bios, zeroes that are written, bios that wait, pauses before a retry, the time that the driver
+//! takes, counters and trace are the same for all queues. A [`Store`] has the requests themselves: those that wait to start, and
 //! those that the driver has.
 
-use super::doubt::Doubts;
 use super::family::{Families, Parent, Role};
 use super::order::Order;
 use super::pause::{NEVER, Pauses, queue_fault};
 use super::split::{check, fits, front_bytes, unmergeable};
+use super::watch::Watch;
 use super::zeroes::{AT_ONCE, Zeroes, can_write};
 use super::{Rest, SPARE_BIOS, Settings};
 use crate::bio::{Bio, Flags, Op};
@@ -22,6 +22,10 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+
+pub(super) mod silence;
+
+use silence::{GONE, Silence};
 
 /// Where a queue keeps its requests, and in which order they start.
 pub trait Store: Send + Sized {
@@ -37,8 +41,8 @@ pub trait Store: Send + Sized {
     /// The marks of a request that the driver has.
     fn marks(&mut self, tag: u32) -> &mut Marks;
 
-    /// Visits the bios of all requests.
-    fn for_each_bio(&self, each: impl FnMut(&Bio));
+    /// Operation and start of a request that the driver has.
+    fn started_at(&self, tag: u32) -> (Op, Time);
 
     /// Finds or makes a request for a bio that fits into one, or has the bio wait for one.
     fn enqueue(queue: &mut Queue<Self>, now: Time, bio: Bio);
@@ -81,7 +85,7 @@ pub trait Store: Send + Sized {
         None
     }
 
-    /// Runs the timers that are due, except deadlines and pauses.
+    /// Runs the timers that are due, except those of pauses and of the time with the driver.
     fn run_timers(queue: &mut Queue<Self>, now: Time) {
         let _ = (queue, now);
     }
@@ -102,19 +106,9 @@ pub trait Store: Send + Sized {
         Some(bio)
     }
 
-    /// Ends the sequences of matching bios that wait for a flush or for the drain.
+    /// Ends the sequences of matching bios that have not started: they wait for a flush or for the drain.
     fn end_sequences(queue: &mut Queue<Self>, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
         let _ = (queue, now, which, why);
-    }
-
-    /// A range of the device is in doubt.
-    fn doubt_arose(queue: &mut Queue<Self>, now: Time) {
-        let _ = (queue, now);
-    }
-
-    /// Nothing waits for a request any more that the driver has.
-    fn quarantined(queue: &mut Queue<Self>, now: Time, tag: u32) {
-        let _ = (queue, now, tag);
     }
 }
 
@@ -135,11 +129,12 @@ pub struct Queue<S: Store> {
     pub(super) retries: VecDeque<Bio>,
     /// Bios that failed for a reason that may pass; they are retried after a pause.
     pub(super) paused: Pauses,
-    pub(super) doubts: Doubts,
-    /// Number of requests with the driver whose bios have all been given up.
-    pub(super) quarantined: u32,
-    /// Nothing can start because given-up requests hold the whole depth.
-    pub(super) stuck: bool,
+    /// Requests that the driver has had for too long.
+    pub(super) silence: Silence,
+    /// The device has failed: nothing starts, and new bios are refused.
+    pub(super) failed: bool,
+    /// Speaks for the other queues of the device.
+    pub(super) watch: Option<Box<dyn Watch>>,
     /// Number of requests from which bios were withdrawn before they started.
     pub(super) withdrawn: u32,
     /// Whether write-zeroes is carried out by writing zeroes.
@@ -151,7 +146,7 @@ pub struct Queue<S: Store> {
     pub(super) done: Vec<Bio>,
     spare: Vec<Bio>,
     pub(super) frozen: bool,
-    /// Something waits for other reasons than the depth, or the driver has requests that were given up.
+    /// Something waits for other reasons than the depth, the driver has overdue requests, or the device has failed.
     pub(super) attention: bool,
     /// Something needs the slow paths: `attention`, a trace, a timeout or a freeze.
     pub(super) care: bool,
@@ -159,8 +154,6 @@ pub struct Queue<S: Store> {
     pub(super) error: bool,
     /// No timer is due before this time. There may be none that is due at it.
     pub(super) alarm: Time,
-    /// No deadline passes before this time. The bio that had this deadline may be gone.
-    pub(super) next_deadline: Option<Time>,
     pub(super) counters: Arc<Counters>,
     pub(super) sink: Option<Box<dyn Sink>>,
 }
@@ -184,9 +177,9 @@ impl<S: Store> Queue<S> {
             waiting: [VecDeque::new(), VecDeque::new()],
             retries: VecDeque::new(),
             paused: Pauses::default(),
-            doubts: Doubts::default(),
-            quarantined: 0,
-            stuck: false,
+            silence: Silence::NONE,
+            failed: false,
+            watch: None,
             withdrawn: 0,
             writes_zeroes: !geometry.limits.write_zeroes,
             order: Order::default(),
@@ -199,7 +192,6 @@ impl<S: Store> Queue<S> {
             care: false,
             error: false,
             alarm: NEVER,
-            next_deadline: None,
             counters,
             sink: None,
         };
@@ -239,12 +231,12 @@ impl<S: Store> Queue<S> {
         self.accept(now, bio, refused);
     }
 
-    /// Counts a new bio, and returns it if it is sound and in time.
+    /// Counts a new bio, and returns it if it is sound and the device has not failed.
     #[inline]
-    pub(super) fn accept(&mut self, now: Time, mut bio: Bio, checked: Result<(), Fault>) -> Option<Bio> {
+    pub(super) fn accept(&mut self, now: Time, bio: Bio, checked: Result<(), Fault>) -> Option<Bio> {
         self.counters.bios.add(1);
         self.trace_bio(now, Action::Queue, &bio);
-        match checked.and_then(|()| self.admit_in_time(now, &mut bio)) {
+        match checked.and(if self.failed { Err(GONE) } else { Ok(()) }) {
             Ok(()) => Some(bio),
             Err(fault) => {
                 self.fail(now, bio, fault);
@@ -278,7 +270,7 @@ impl<S: Store> Queue<S> {
         }
         let mut rest = self.spare_bio();
         rest.share_window(&bio);
-        let parent = self.families.insert(Parent::new(bio, 1, Role::Split));
+        let parent = self.families.insert(Parent { bio, pending: 1, role: Role::Split });
         while front > 0 && front < rest.len() {
             let mut piece = self.spare_bio();
             rest.split_front(front, &mut piece);
@@ -306,8 +298,8 @@ impl<S: Store> Queue<S> {
     /// The device does not support a bio's operation. Returns the bio if there is no substitute.
     #[cold]
     pub(super) fn replace_unsupported(&mut self, now: Time, bio: Bio) -> Option<Bio> {
-        let is_over = bio.flags().intersects(Flags::ORPHAN | Flags::LAST);
-        if bio.op() != Op::WriteZeroes || is_over || !can_write(&self.geometry.limits) {
+        let is_last = bio.flags().contains(Flags::LAST);
+        if bio.op() != Op::WriteZeroes || is_last || !can_write(&self.geometry.limits) {
             return Some(bio);
         }
         self.writes_zeroes = true;
@@ -320,7 +312,7 @@ impl<S: Store> Queue<S> {
     fn write_zeroes(&mut self, now: Time, bio: Bio) {
         self.counters.zeroes_written.add(bio.len());
         let role = Role::Zeroes(Zeroes::of(&bio));
-        let at = self.families.insert(Parent::without_memory(bio, 1, role));
+        let at = self.families.insert(Parent { bio, pending: 1, role });
         self.child_done(now, at, Ok(()));
     }
 
@@ -427,19 +419,15 @@ impl<S: Store> Queue<S> {
 
     /// Whether no bio waits, for whatever reason.
     pub(super) fn nothing_waits(&self) -> bool {
-        self.waiting.iter().all(VecDeque::is_empty)
-            && self.retries.is_empty()
-            && self.paused.is_empty()
-            && self.doubts.held.is_empty()
+        self.waiting.iter().all(VecDeque::is_empty) && self.retries.is_empty() && self.paused.is_empty()
     }
 
-    /// Whether everything that was admitted has completed, except requests given up: the condition for a barrier to
-    /// start.
+    /// Whether everything that was admitted has completed: the condition for a barrier to start.
     pub(super) fn is_drained(&self) -> bool {
-        self.used() == self.quarantined
+        self.used() == 0
             && self.nothing_waits()
             // The families of bios that were taken back from behind the barrier are not before it.
-            && (self.families.are_released() || self.order.by_drain || self.order.settling)
+            && (self.families.is_empty() || self.order.by_drain || self.order.settling)
     }
 
     /// After a completion: bios that waited for a free request may get one, and a barrier may begin.
@@ -453,15 +441,14 @@ impl<S: Store> Queue<S> {
     #[cold]
     pub(super) fn note_attention(&mut self) {
         let waiting: usize = self.waiting.iter().map(VecDeque::len).sum();
-        let held = waiting + self.order.held_back_len() + self.doubts.held.len() + self.paused.len();
+        let held = waiting + self.order.held_back_len() + self.paused.len();
         self.attention = held > 0
             || self.order.is_watched()
             || !self.retries.is_empty()
-            || self.doubts.exist()
-            || self.quarantined > 0
+            || self.silence.is_watched()
             || self.withdrawn > 0
-            || self.stuck;
-        self.care = self.attention || self.frozen || self.sink.is_some() || self.settings.timeout.is_some();
+            || self.failed;
+        self.care = self.attention || self.frozen || self.sink.is_some() || self.settings.limit_time();
         self.counters.held.set(held as u64);
     }
 

@@ -69,8 +69,7 @@ impl Common {
             && len <= self.size
             && pos <= self.size - len
             && (bio.op() as u8) < self.ops
-            && !bio.flags().intersects(Flags::ORDERED.union(Flags::ATOMIC))
-            && bio.deadline().is_none();
+            && !bio.flags().intersects(Flags::ORDERED.union(Flags::ATOMIC));
         is_common.then_some(piece)
     }
 }

@@ -1,24 +1,23 @@
-//! How bios end: completed by the driver, failed, late or cancelled.
+//! How bios end: completed by the driver, failed, or taken out before they start because they are cancelled or late.
 //!
 //! Partial transfers are resumed, a failed request of several bios is retried bio by bio, and children complete their
 //! parents.
 //!
 //! There is a single alarm, so that a call at which no timer is due costs one comparison. The alarm may be early,
-//! because its timer may have become unnecessary. Deadlines are stored in the bios; when one passes, the queue
-//! examines all bios. That takes time in proportion to their number, but costs nothing for bios that complete in
-//! time.
+//! because its timer may have become unnecessary.
 
 use super::body::{Queue, Store};
 use super::family::Role;
 use super::pause::{
     NEVER, Pauses, UNSUPPORTED, fault_after_retries, fault_of, may_pass, queue_fault, take_matching,
 };
+use super::watch::Watch;
 use super::{FLUSH, MARKS, NO_PARENT, finish_full, is_full};
 use crate::bio::{Bio, Flags, Op};
 use crate::fault::{Fault, Kind, Stage, Status};
-use crate::request::Marks;
 use crate::time::Time;
 use crate::trace::Action;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const BROKEN: Fault = Fault::new(Kind::Contract, Stage::Driver);
@@ -32,11 +31,6 @@ pub(super) struct Shares {
     too_much: bool,
     /// The bios must not be retried.
     last: bool,
-}
-
-/// Whether a bio of a started request has a submitter that waits for it.
-pub(super) fn is_waited_for(bio: &Bio) -> bool {
-    !bio.flags().contains(Flags::ORPHAN) && bio.parent() != FLUSH
 }
 
 impl<S: Store> Queue<S> {
@@ -55,8 +49,7 @@ impl<S: Store> Queue<S> {
     #[cold]
     fn complete_partly(&mut self, now: Time, bio: Bio, result: i64) {
         let Some(mut bio) = S::step_failed(self, now, bio, result) else { return };
-        // An orphan is never retried; its lane may be idle and must not be taken for busy.
-        if !bio.flags().contains(Flags::ORPHAN) && !self.may_restart() {
+        if !self.may_restart() {
             bio.add_flags(Flags::LAST);
         }
         match u64::try_from(result) {
@@ -97,7 +90,7 @@ impl<S: Store> Queue<S> {
     }
 
     /// Begins to complete a request of several bios, `len` bytes in all. Follow with [`Queue::complete_share`] for each.
-    pub(super) fn shares(&mut self, (op, len): (Op, u64), result: i64, marks: Marks) -> Shares {
+    pub(super) fn shares(&mut self, (op, len): (Op, u64), result: i64) -> Shares {
         let mut left = u64::try_from(result).unwrap_or(0);
         let too_much = op.has_data() && left > len;
         if left != len {
@@ -107,7 +100,7 @@ impl<S: Store> Queue<S> {
             left = u64::MAX;
         }
         self.error |= result < 0;
-        let last = left < len && !marks.contains(Marks::QUARANTINED) && !self.may_restart();
+        let last = left < len && !self.may_restart();
         Shares { op, result, left, too_much, last }
     }
 
@@ -146,8 +139,8 @@ impl<S: Store> Queue<S> {
     /// Retries a bio alone, so that an error of the request it was part of stays with the bio that causes it.
     #[cold]
     fn retry(&mut self, now: Time, mut bio: Bio) {
-        if bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::ATOMIC) {
-            // The rest of an orphan is not wanted; an atomic write must never be carried out in part.
+        if bio.flags().intersects(Flags::LAST | Flags::ATOMIC) {
+            // An atomic write must never be carried out in part.
             return self.fail(now, bio, queue_fault(Kind::Short));
         }
         self.counters.requeues.add(1);
@@ -196,14 +189,12 @@ impl<S: Store> Queue<S> {
 
     fn finish_special(&mut self, now: Time, mut bio: Bio) {
         let (parent, status) = (bio.parent(), bio.status());
-        let orphan = bio.flags().contains(Flags::ORPHAN);
-        if parent == NO_PARENT && !orphan {
+        if parent == NO_PARENT {
             bio.remove_flags(MARKS);
             return self.deliver(bio);
         }
         self.keep_spare(bio);
         match parent {
-            _ if orphan => self.families.orphan_done(parent),
             FLUSH => S::step_done(self, now, FLUSH, status),
             parent => self.child_done(now, parent, status),
         }
@@ -213,7 +204,7 @@ impl<S: Store> Queue<S> {
     pub(super) fn child_done(&mut self, now: Time, at: u32, status: Status) {
         let Some(parent) = self.families.get_mut(at) else { return };
         if let Err(fault) = status {
-            parent.bio.fail_in_part(fault);
+            parent.bio.fail(fault);
         }
         if let Role::Zeroes(_) = parent.role {
             // Before this child is counted, so that another child that fails at once does not complete the parent.
@@ -234,27 +225,6 @@ impl<S: Store> Queue<S> {
         }
     }
 
-    /// Checks whether a bio may be admitted now, and sets its deadline.
-    #[inline]
-    pub(super) fn admit_in_time(&mut self, now: Time, bio: &mut Bio) -> Result<(), Fault> {
-        if self.stuck {
-            return Err(queue_fault(Kind::Stuck));
-        }
-        if let (Some(timeout), None) = (self.settings.timeout, bio.deadline()) {
-            bio.set_deadline(Some(now + timeout));
-        }
-        let Some(at) = bio.deadline() else { return Ok(()) };
-        if at <= now {
-            self.counters.timeouts.add(1);
-            return Err(queue_fault(Kind::TimedOut));
-        }
-        let next = self.next_deadline.map_or(at, |next| next.min(at));
-        self.next_deadline = Some(next);
-        // Even if the deadline is an old one: while the queue was idle, the alarm was not set for it.
-        self.arm(next);
-        Ok(())
-    }
-
     /// Sets the alarm to `at` unless it is earlier.
     #[inline]
     pub(super) fn arm(&mut self, at: Time) {
@@ -263,19 +233,12 @@ impl<S: Store> Queue<S> {
 
     #[cold]
     pub(super) fn run_timers(&mut self, now: Time) -> bool {
-        if self.next_deadline.is_some_and(|at| now >= at) {
-            self.expire(now);
-        }
+        self.run_silence_timer(now);
         if self.paused.next() <= now {
             self.paused.end(now, &mut self.retries);
             self.note_attention();
         }
         S::run_timers(self, now);
-        if self.is_idle() {
-            // The deadline was that of a bio that left in time. The alarm is no longer set for it, so the next bio
-            // must not rely on it.
-            self.next_deadline = None;
-        }
         self.alarm = self.first_timer().unwrap_or(NEVER);
         true
     }
@@ -288,10 +251,9 @@ impl<S: Store> Queue<S> {
     }
 
     fn first_timer(&self) -> Option<Time> {
-        // The deadline of an empty queue belongs to a bio that left in time.
-        let deadline = self.next_deadline.filter(|_| !self.is_idle());
         let pause = Some(self.paused.next()).filter(|&at| at != NEVER);
-        let times = [deadline, pause, self.store.timer(), self.order.deadline(), self.barrier_deadline()];
+        let times =
+            [self.silence_timer(), pause, self.store.timer(), self.order.deadline(), self.barrier_deadline()];
         times.into_iter().flatten().min()
     }
 
@@ -300,69 +262,43 @@ impl<S: Store> Queue<S> {
         self.order.barrier_deadline(self.settings.barrier_timeout)
     }
 
-    /// Fails every bio whose deadline has passed. If the driver has the bio, its memory stays with the request until
-    /// the driver returns it; a bio over borrowed memory is not given up.
-    #[cold]
-    fn expire(&mut self, now: Time) {
-        let late = move |bio: &Bio| bio.deadline().is_some_and(|at| at <= now);
-        self.withdraw(now, &late, Kind::TimedOut);
-        self.give_up(now, &late);
-        let mut next = NEVER;
-        self.for_each_bio(|bio| {
-            let at = bio.deadline().filter(|&at| at > now && !bio.flags().contains(Flags::ORPHAN));
-            next = next.min(at.unwrap_or(NEVER));
-        });
-        self.next_deadline = (next != NEVER).then_some(next);
-        self.attend(now);
-    }
-
-    /// Visits the bios in the queue, including those that the queue made.
-    fn for_each_bio(&self, mut each: impl FnMut(&Bio)) {
-        let waiting = self.waiting.iter().flatten();
-        waiting.chain(&self.retries).chain(self.paused.bios()).for_each(&mut each);
-        self.doubts.held.iter().chain(self.order.held_back()).for_each(&mut each);
-        self.families.bios().for_each(&mut each);
-        self.store.for_each_bio(each);
-    }
-
-    /// Fails every bio that matches and that the driver does not have.
+    /// Fails what has not started of every bio that matches, and makes no more of it.
     #[cold]
     pub(super) fn withdraw(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
-        let (mut out, mut in_doubt): (Vec<Bio>, Vec<Bio>) = (Vec::new(), Vec::new());
-        // The queue's own flush has no submitter: the sequences that wait for it are ended below.
-        let of_submitter = |bio: &Bio| bio.parent() != FLUSH && which(bio);
+        let mut out: Vec<Bio> = Vec::new();
+        let fault = queue_fault(why);
+        self.families.stop_zeroes(which, fault);
+        // Only the store and the lists are changed meanwhile.
+        let families = core::mem::take(&mut self.families);
+        // The queue's own flush serves sequences. It goes only if the device has failed, and they with it.
+        let failed = self.failed;
+        let goes = |bio: &Bio| (bio.parent() != FLUSH || failed) && which(families.root(bio));
         for list in &mut self.waiting {
-            take_matching(list, which, &mut out);
+            take_matching(list, &goes, &mut out);
         }
-        take_matching(&mut self.retries, &of_submitter, &mut out);
-        self.paused.withdraw(&of_submitter, &mut out);
-        take_matching(&mut self.order.held, which, &mut out);
-        S::withdraw(self, &of_submitter, &mut out);
-        take_matching(&mut self.doubts.held, which, &mut in_doubt);
-        self.fail_all(now, out, why);
-        self.fail_all(now, in_doubt, if why == Kind::TimedOut { Kind::InDoubt } else { why });
+        take_matching(&mut self.retries, &goes, &mut out);
+        self.paused.withdraw(&goes, &mut out);
+        take_matching(&mut self.order.held, &goes, &mut out);
+        S::withdraw(self, &goes, &mut out);
+        self.families = families;
+        // Before the steps of others end, which may start a flush.
         S::end_sequences(self, now, which, why);
+        for bio in out {
+            self.fail(now, bio, fault);
+        }
         self.note_attention();
     }
 
-    /// Fails bios, and counts them if they are late.
-    pub(super) fn fail_all(&mut self, now: Time, bios: Vec<Bio>, kind: Kind) {
-        for bio in bios {
-            if matches!(kind, Kind::TimedOut | Kind::InDoubt) {
-                self.counters.timeouts.add(1);
-            }
-            self.fail(now, bio, queue_fault(kind));
-        }
-    }
-
-    /// Aborts the bios that match. Those that have not started fail at once with [`Kind::Cancelled`]. For the others,
-    /// `ask` is called with the tags of their requests; they are not retried, whatever their result.
-    pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, ask: &mut dyn FnMut(u32)) {
-        self.withdraw(now, which, Kind::Cancelled);
+    /// Takes back the bios that match. What has not started of them fails at once with `why`, which is [`Kind::Cancelled`] or
+    /// [`Kind::TimedOut`]. For the rest, `ask` is called with the tags of the requests; it is not retried, whatever the
+    /// result. A bio ends when the driver has no part of it.
+    pub fn cancel(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind, ask: &mut dyn FnMut(u32)) {
+        self.withdraw(now, which, why);
         for tag in self.store.tags() {
             let mut may_ask = false;
-            self.store.visit(tag, |bio| {
-                if is_waited_for(bio) && which(bio) {
+            let Queue { store, families, .. } = self;
+            store.visit(tag, |bio| {
+                if bio.parent() != FLUSH && which(families.root(bio)) {
                     bio.add_flags(Flags::LAST);
                     // What the device has behind an ordered tag relies on its place.
                     may_ask |= !bio.flags().contains(Flags::TAGGED);
@@ -382,10 +318,42 @@ impl<S: Store> Queue<S> {
         self.flag_started(Flags::LAST);
     }
 
+    /// Whether the driver has borrowed memory.
+    pub fn has_borrowed(&mut self) -> bool {
+        self.driver_has(|bio| bio.flags().contains(Flags::BORROWED) && bio.op().has_data())
+    }
+
+    /// Whether the driver has anything that changes data.
+    pub fn has_changes(&mut self) -> bool {
+        self.driver_has(Bio::changes)
+    }
+
+    fn driver_has(&mut self, which: impl Fn(&Bio) -> bool) -> bool {
+        let mut any = false;
+        for tag in self.store.tags() {
+            self.store.visit(tag, |bio| any |= which(bio));
+        }
+        any
+    }
+
     /// Sets flags on all bios that the driver has.
     pub(super) fn flag_started(&mut self, flags: Flags) {
         for tag in self.store.tags() {
             self.store.visit(tag, |bio| bio.add_flags(flags));
         }
+    }
+
+    /// Sets the watch that speaks for the other queues of the device.
+    pub fn set_watch(&mut self, watch: Option<Box<dyn Watch>>) {
+        self.watch = watch;
+    }
+
+    /// Whether a bio that its request did not complete may be retried.
+    pub(super) fn may_restart(&mut self) -> bool {
+        let may = self.watch.as_mut().is_none_or(|watch| watch.may_restart());
+        if !may {
+            self.count_as_complete();
+        }
+        may
     }
 }

@@ -2,6 +2,7 @@
 
 use super::zeroes::Zeroes;
 use crate::bio::Bio;
+use crate::fault::Fault;
 use alloc::vec::Vec;
 
 /// What a parent waits for.
@@ -20,25 +21,9 @@ pub(super) enum Role {
 /// A bio that is carried out by other bios, its children.
 pub(super) struct Parent {
     pub(super) bio: Bio,
-    /// Children that have not completed.
+    /// Children that have not completed. They use the parent's memory, so it stays here until they have.
     pub(super) pending: u32,
-    /// Children that timed out and that the driver still has; they use the parent's memory.
-    orphans: u32,
-    /// Whether children use the memory of the parent.
-    lends_memory: bool,
     pub(super) role: Role,
-}
-
-impl Parent {
-    /// A parent whose children use its memory.
-    pub(super) fn new(bio: Bio, pending: u32, role: Role) -> Parent {
-        Parent { bio, pending, orphans: 0, lends_memory: true, role }
-    }
-
-    /// A parent whose children have memory of their own.
-    pub(super) fn without_memory(bio: Bio, pending: u32, role: Role) -> Parent {
-        Parent { lends_memory: false, ..Parent::new(bio, pending, role) }
-    }
 }
 
 /// Slab of parents.
@@ -46,13 +31,10 @@ impl Parent {
 pub(super) struct Families {
     slots: Vec<Option<Parent>>,
     free: Vec<u32>,
-    /// Parents whose bio has not been returned.
-    live: usize,
 }
 
 impl Families {
     pub(super) fn insert(&mut self, parent: Parent) -> u32 {
-        self.live += 1;
         match self.free.pop() {
             Some(at) => {
                 self.slots[at as usize] = Some(parent);
@@ -73,19 +55,23 @@ impl Families {
         self.slots.get(at as usize)?.as_ref()
     }
 
-    /// The bios of the parents, including those that only keep memory.
-    pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
-        self.parents().map(|parent| &parent.bio)
+    /// The bio of the submitter that a bio belongs to: itself, unless it is a child.
+    pub(super) fn root<'a>(&'a self, mut bio: &'a Bio) -> &'a Bio {
+        while let Some(parent) = self.get(bio.parent()) {
+            bio = &parent.bio;
+        }
+        bio
     }
 
-    /// Whether all parents have returned their bio.
-    pub(super) fn are_released(&self) -> bool {
-        self.live == 0
-    }
-
-    /// Whether children use the memory of their parent.
-    pub(super) fn lends_memory(&self, at: u32) -> bool {
-        self.get(at).is_some_and(|parent| parent.lends_memory)
+    /// Fails the parents that would still write zeroes and belong to a bio that matches: no more are written.
+    pub(super) fn stop_zeroes(&mut self, which: &dyn Fn(&Bio) -> bool, fault: Fault) {
+        let writes = |parent: &Parent| matches!(parent.role, Role::Zeroes(zeroes) if zeroes.len > 0);
+        for at in 0..self.slots.len() as u32 {
+            let stops = self.get(at).is_some_and(|parent| writes(parent) && which(self.root(&parent.bio)));
+            if stops && let Some(parent) = self.get_mut(at) {
+                parent.bio.fail(fault);
+            }
+        }
     }
 
     /// Counts one more child of a parent.
@@ -95,30 +81,16 @@ impl Families {
         }
     }
 
-    /// Returns the parent's bio, completed unless it failed. While the driver still has children of it, its
-    /// memory stays here and the returned bio is one without memory that stands for it.
+    /// Returns the bio of a parent whose children have all completed, completed unless it failed.
     pub(super) fn release(&mut self, at: u32) -> Option<Bio> {
-        let slot = self.slots.get_mut(at as usize)?;
-        let parent = slot.as_mut()?;
-        self.live -= 1;
-        if parent.orphans > 0 {
-            let mut face = parent.bio.abandon();
-            if let Err(fault) = parent.bio.status() {
-                face.fail(fault);
-            }
-            let grandparent = face.parent();
-            self.orphaned(grandparent);
-            return Some(face);
-        }
-        let mut bio = slot.take()?.bio;
-        self.free.push(at);
+        let mut bio = self.recall(at)?;
         if bio.status().is_ok() {
             bio.finish();
         }
         Some(bio)
     }
 
-    /// The parents, including those that only keep memory.
+    /// The parents.
     pub(super) fn parents(&self) -> impl Iterator<Item = &Parent> {
         self.slots.iter().flatten()
     }
@@ -126,29 +98,8 @@ impl Families {
     /// Takes back a parent without children, to be carried out in another way.
     pub(super) fn recall(&mut self, at: u32) -> Option<Bio> {
         let bio = self.slots.get_mut(at as usize)?.take()?.bio;
-        self.live -= 1;
         self.free.push(at);
         Some(bio)
-    }
-
-    /// A child was given up; the driver still has it.
-    pub(super) fn orphaned(&mut self, at: u32) {
-        if let Some(parent) = self.get_mut(at) {
-            parent.orphans += 1;
-        }
-    }
-
-    /// The driver has returned an orphan; the last one frees the memory of a parent that has been released.
-    pub(super) fn orphan_done(&mut self, at: u32) {
-        let Some(parent) = self.get_mut(at) else { return };
-        parent.orphans -= 1;
-        if parent.orphans == 0 && parent.pending == 0 {
-            let grandparent = parent.bio.parent();
-            parent.bio.recycle();
-            self.slots[at as usize] = None;
-            self.free.push(at);
-            self.orphan_done(grandparent);
-        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

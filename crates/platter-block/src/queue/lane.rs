@@ -7,7 +7,8 @@ use super::{Rest, append};
 use crate::bio::Bio;
 use crate::counters::Counters;
 use crate::driver::{Completion, Driver};
-use crate::lane::Lane;
+use crate::fault::Kind;
+use crate::lane::{Cancel, Lane};
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};
 use alloc::boxed::Box;
@@ -16,11 +17,17 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl<S: Store> Queue<S> {
-    /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have requests that
-    /// nothing waits for any more.
+    /// Runs the timers that are due at `now`. Returns whether one was due; the driver may then have
+    /// [overdue](Queue::next_overdue) requests.
     #[inline]
     pub fn tick(&mut self, now: Time) -> bool {
-        now >= self.alarm && self.run_timers(now)
+        self.is_due(now) && self.run_timers(now)
+    }
+
+    /// Whether a timer may be due at `now`.
+    #[inline]
+    fn is_due(&self, now: Time) -> bool {
+        now >= self.alarm
     }
 
     /// Whether the driver has completed a request with an error since the last call.
@@ -35,17 +42,23 @@ impl<S: Store> Queue<S> {
         append(out, &mut self.done);
     }
 
-    /// Whether the queue still holds requests, and whether all of them have started. Requests that were given up as a
-    /// whole and that the driver still has do not count.
+    /// Whether the queue still holds requests, and whether all of them have started.
     #[inline]
     pub fn rest(&self) -> Rest {
         match self.attention {
             true if self.is_drained() => Rest::Settled,
+            true if self.only_started() => Rest::Started,
             true => Rest::Waits,
             false if self.used() == 0 => Rest::Settled,
             false if S::unstarted(self) == 0 => Rest::Started,
             false => Rest::Waits,
         }
+    }
+
+    /// Whether attention is only for requests that the driver has.
+    #[cold]
+    fn only_started(&self) -> bool {
+        S::unstarted(self) == 0 && self.nothing_waits() && !self.order.is_watched()
     }
 }
 
@@ -119,27 +132,30 @@ impl<S: Store, D: Driver> QueueLane<S, D> {
         self.broken
     }
 
-    /// Aborts the bios that match, see [`Lane::cancel`].
-    pub fn cancel_where(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool) {
+    /// Takes back the bios that match, see [`Lane::cancel`]. Those that no driver has end with `why`, which is
+    /// [`Kind::Cancelled`] or [`Kind::TimedOut`].
+    pub fn cancel_where(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
         let driver = &mut self.driver;
-        self.queue.cancel(now, which, &mut |tag| {
+        self.queue.cancel(now, which, why, &mut |tag| {
             driver.cancel(now, tag);
         });
-        // What is late is in doubt before the caller can submit anything else.
-        self.run_timers(now);
     }
 
     #[inline(always)]
     fn run_timers(&mut self, now: Time) {
-        if self.queue.tick(now) {
-            self.ask_to_cancel(now);
+        if self.queue.is_due(now) {
+            self.run_due_timers(now);
         }
     }
 
-    /// Asks the driver to cancel requests that have just timed out, because no submitter waits for them any more.
     #[cold]
-    fn ask_to_cancel(&mut self, now: Time) {
-        while let Some(tag) = self.queue.next_given_up() {
+    fn run_due_timers(&mut self, now: Time) {
+        // What the device has completed is not overdue, however long the lane was not run.
+        if self.queue.in_flight() > 0 {
+            self.collect(now);
+        }
+        self.queue.tick(now);
+        while let Some(tag) = self.queue.next_overdue() {
             self.driver.given_up(now, tag);
         }
     }
@@ -272,8 +288,8 @@ impl<S: Store, D: Driver> Lane for QueueLane<S, D> {
         self.queue.in_flight()
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
-        self.cancel_where(now, &|bio| bio.token() == token);
+    fn cancel(&mut self, now: Time, which: &Cancel) {
+        self.cancel_where(now, &|bio| which.matches(bio), which.kind());
     }
 
     fn is_idle(&self) -> bool {

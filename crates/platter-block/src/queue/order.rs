@@ -1,8 +1,9 @@
 //! The state of flushes and barriers. The [shared queue](super::SchedQueue) has the steps.
 
+use super::pause::queue_fault;
 use super::{Ordered, Rest};
 use crate::bio::Bio;
-use crate::fault::Fault;
+use crate::fault::{Fault, Kind, Stage};
 use crate::time::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,8 +14,6 @@ const PENDING_TIMEOUT: Span = Span::from_secs(5);
 
 /// A barrier that the device has as an ordered tag.
 pub(super) struct Tag {
-    /// Its family.
-    pub(super) at: u32,
     /// A request has failed since it was sent: nothing more is sent.
     pub(super) broken: bool,
     /// A step was aborted, or must be repeated for another reason.
@@ -57,6 +56,8 @@ pub(super) struct Order {
     /// Contents of other queues of the same device.
     pub(super) outside: Rest,
     pub(super) failed: Option<Fault>,
+    /// The device has failed and works again: completed writes may be lost, which the next flush tells.
+    pub(super) lost: bool,
     /// The mode to switch to once the queue has drained. New bios are held back until then.
     pub(super) switching: Option<Ordered>,
 }
@@ -88,36 +89,22 @@ impl Order {
         }
     }
 
+    /// The fault of the next flush, if it must not be carried out. Lost writes are told once.
+    pub(super) fn flush_fault(&mut self) -> Option<Fault> {
+        match self.failed {
+            Some(fault) => Some(Fault { kind: Kind::FlushFailed, stage: Stage::Queue, ..fault }),
+            None => core::mem::take(&mut self.lost).then_some(queue_fault(Kind::FlushFailed)),
+        }
+    }
+
     /// Whether there are bios that are carried out in steps.
     pub(super) fn has_sequences(&self) -> bool {
         self.data_in_flight > 0 || self.flush_in_flight || !self.pending.is_empty()
     }
 
-    /// Bios that have not been admitted: the barrier and the bios after it.
-    pub(super) fn held_back(&self) -> impl Iterator<Item = &Bio> {
-        self.barrier.iter().chain(&self.held)
-    }
-
+    /// Number of bios that have not been admitted: the barrier and the bios after it.
     pub(super) fn held_back_len(&self) -> usize {
         usize::from(self.barrier.is_some()) + self.held.len()
-    }
-
-    /// Removes the sequences that match from those that wait for a flush, and returns them.
-    pub(super) fn take_sequences(&mut self, matches: impl Fn(u32) -> bool) -> Vec<u32> {
-        let mut taken: Vec<u32> = Vec::new();
-        for list in [&mut self.pending, &mut self.running] {
-            list.retain(|&at| {
-                let stays = !matches(at);
-                taken.extend((!stays).then_some(at));
-                stays
-            });
-        }
-        taken
-    }
-
-    /// Whether a flush runs that no sequence waits for.
-    pub(super) fn flush_is_forsaken(&self) -> bool {
-        self.flush_in_flight && self.running.is_empty()
     }
 
     pub(super) fn is_idle(&self) -> bool {

@@ -26,6 +26,10 @@ const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
 pub(super) const UNSUPPORTED: i64 = -95;
 
+/// Results that say that the device has cancelled a request, and that it took too long.
+pub(super) const ECANCELED: i64 = -125;
+pub(super) const ETIMEDOUT: i64 = -110;
+
 /// The fault of a request for `op` that failed with this result.
 pub(super) fn fault_of(op: Op, result: i64) -> Fault {
     if result == Completion::ABORTED {
@@ -43,7 +47,7 @@ pub(super) const fn queue_fault(kind: Kind) -> Fault {
 /// queue that does not know yet: as a barrier, it has waited for a channel that is not polled.
 pub(super) fn fault_after_retries(op: Op, result: i64) -> Fault {
     match result {
-        Completion::ABORTED => queue_fault(Kind::LaneStalled),
+        Completion::ABORTED => queue_fault(Kind::Unsettled),
         _ => fault_of(op, result),
     }
 }
@@ -54,7 +58,7 @@ pub(super) fn may_pass(bio: &Bio, result: i64) -> bool {
     let errno = result.unsigned_abs();
     let passes = errno == ABORTED || (bio.op() != Op::Command && fault_of(bio.op(), result).is_transient());
     passes
-        && !bio.flags().intersects(Flags::LAST | Flags::ORPHAN)
+        && !bio.flags().contains(Flags::LAST)
         // Readahead must fail rather than wait.
         && !(errno == u64::from(EAGAIN.unsigned_abs()) && bio.flags().contains(Flags::READAHEAD))
 }
@@ -83,10 +87,6 @@ impl Pauses {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
-    }
-
-    pub(super) fn bios(&self) -> impl Iterator<Item = &Bio> {
-        self.0.iter().map(|paused| &paused.bio)
     }
 
     /// Until when a bio waits whose request failed with `result`; `None` if it has used up its attempts. One that the device

@@ -80,8 +80,9 @@ impl Store for Scheduler {
         &mut self.table.at_mut(tag).marks
     }
 
-    fn for_each_bio(&self, each: impl FnMut(&Bio)) {
-        self.table.for_each_bio(each);
+    fn started_at(&self, tag: u32) -> (Op, Time) {
+        let request = self.table.at(tag);
+        (request.op, request.started)
     }
 
     #[inline]
@@ -183,18 +184,6 @@ impl Store for Scheduler {
             queue.fail_barrier(now, why);
         }
     }
-
-    fn doubt_arose(queue: &mut Queue<Self>, now: Time) {
-        queue.doubt_arose(now);
-    }
-
-    fn quarantined(queue: &mut Queue<Self>, now: Time, tag: u32) {
-        queue.tell_completed(now, tag);
-        if queue.store.table.at(tag).flags.contains(Flags::TAGGED) {
-            // What the device has behind an ordered tag relies on its place.
-            queue.doubts.given_up.retain(|&other| other != tag);
-        }
-    }
 }
 
 impl SchedQueue {
@@ -268,12 +257,16 @@ impl SchedQueue {
         let request = self.store.table.at_mut(index);
         request.state = State::Started;
         request.started = now;
+        if self.care {
+            let op = request.op;
+            self.watch_start(now, op);
+        }
         self.counters.dispatched(self.in_flight);
         self.trace_request(now, Action::Issue, index, 0);
         index
     }
 
-    /// [`Queue::next`] while requests wait, are in doubt or were withdrawn.
+    /// [`Queue::next`] while bios wait or were withdrawn from requests.
     #[cold]
     fn next_with_care(&mut self, now: Time) -> Option<u32> {
         loop {
@@ -286,7 +279,7 @@ impl SchedQueue {
                     None => return None,
                 },
             };
-            if self.may_start(index) {
+            if !self.store.table.at(index).marks.contains(Marks::WITHDRAWN) {
                 return Some(self.start(now, index));
             }
             self.take_apart(now, index);

@@ -208,7 +208,7 @@ fn a_soft_barrier_waits_for_other_queues_for_a_bounded_time() {
     let behind = rig.submit(Io::read(8192, 512));
     rig.run();
     rig.pass();
-    assert_eq!(rig.failure(soft), Some(Kind::LaneStalled));
+    assert_eq!(rig.failure(soft), Some(Kind::Unsettled));
     assert_eq!(rig.failure(behind), Some(Kind::Cancelled));
     rig.drain();
 }
@@ -293,7 +293,7 @@ fn a_barrier_waits_for_other_queues_for_a_bounded_time() {
         rig.run();
         assert_eq!(rig.lane.next_wakeup(), Some(begin + Span::from_secs(7)), "{elevator}");
         rig.pass();
-        assert_eq!(rig.failure(barrier), Some(Kind::LaneStalled), "{elevator}");
+        assert_eq!(rig.failure(barrier), Some(Kind::Unsettled), "{elevator}");
         assert_eq!(rig.failure(held), Some(Kind::Cancelled), "{elevator}");
         assert_eq!((rig.lane.queue.stalled_barriers(), rig.lane.queue.barrier_pending()), (1, false));
         rig.model[..512].copy_from_slice(&rig.lane.driver().data[..512]);

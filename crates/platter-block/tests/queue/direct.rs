@@ -5,10 +5,10 @@ use crate::disk::{FakeDisk, Mode, Rng};
 use crate::rig::{Done, Feed, Io, Queued, Rig};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
-use platter_block::fault::Kind;
+use platter_block::lane::Cancel;
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
-use platter_block::time::{Span, Time};
+use platter_block::time::Span;
 
 const SIZE: u64 = 128 << 10;
 
@@ -35,6 +35,7 @@ fn setup(seed: u64, faults: bool) -> (FakeDisk, Settings) {
     if faults {
         disk.partial = pick(&mut rng, &[0, 0, 20]);
         disk.transient = pick(&mut rng, &[0, 0, 20]);
+        disk.obeys = pick(&mut rng, &[0, 50, 100]);
         disk.bad.extend((0..pick(&mut rng, &[0, 0, 3])).map(|_| rng.below(SIZE / 512)));
     }
     let settings = Settings {
@@ -42,7 +43,9 @@ fn setup(seed: u64, faults: bool) -> (FakeDisk, Settings) {
         nr_requests: 1 + rng.below(20) as u32,
         merges: rng.chance(80),
         plug: None,
-        timeout: (faults && rng.chance(50)).then_some(Span::from_secs(1)),
+        timeout: (faults && rng.chance(50)).then_some(Span::from_millis(20)),
+        slow_timeout: (faults && rng.chance(50)).then_some(Span::from_millis(40)),
+        abort_grace: rng.chance(50).then_some(Span::from_millis(10)),
         ..Settings::default()
     };
     (disk, settings)
@@ -62,9 +65,10 @@ fn io(rng: &mut Rng, near: &mut u64) -> Io {
     Io { lens, ..Io::new(op, pos * 512, 0) }.with(pick(rng, &flags))
 }
 
-/// A life of a queue that depends only on the seed.
+/// A life of a queue that depends only on the seed. `late`: bios are taken back, and the disk keeps requests for long.
 fn live<L: Queued>(seed: u64, mut rig: Rig<L>, late: bool) -> Rig<L> {
     let (mut rng, mut near, mut trap) = (Rng(seed ^ 0x5eed), 0, 0);
+    rig.guards = late;
     for _ in 0..120 {
         match rng.below(100) {
             0..70 => {
@@ -76,7 +80,7 @@ fn live<L: Queued>(seed: u64, mut rig: Rig<L>, late: bool) -> Rig<L> {
                     rig.run();
                 }
                 if rig.conflicts(&io) {
-                    rig.disk().stuck.clear();
+                    rig.disk().keeps.clear();
                     rig.drain();
                 }
                 let patience = pick(&mut rng, &[1_000_000, 100_000_000]);
@@ -88,21 +92,21 @@ fn live<L: Queued>(seed: u64, mut rig: Rig<L>, late: bool) -> Rig<L> {
             95 if late => {
                 let token = rng.below(rig.tokens().max(1));
                 rig.run();
-                rig.lane.cancel(rig.now, token);
+                rig.lane.cancel(rig.now, &Cancel::token(token));
             }
             96..98 if late => {
                 let sector = rng.below(SIZE / 512);
-                rig.disk().stuck.extend(sector..sector + 8);
+                rig.disk().keeps.extend(sector..sector + 8);
                 trap = sector;
             }
             98 => {
-                rig.disk().stuck.clear();
+                rig.disk().keeps.clear();
                 rig.drain();
             }
             _ => rig.run(),
         }
     }
-    rig.disk().stuck.clear();
+    rig.disk().keeps.clear();
     rig.drain();
     rig
 }
@@ -160,37 +164,9 @@ fn late_and_cancelled_bios_leave_the_queue_of_one_lane() {
         let rig = live(seed, Rig::direct(disk, settings, Feed::Common), true);
         kinds.extend(rig.done.iter().filter_map(Done::kind).map(|kind| format!("{kind:?}")));
     }
-    for kind in ["Cancelled", "Io", "Stuck", "TimedOut", "WouldBlock"] {
+    for kind in ["Cancelled", "Gone", "Io", "TimedOut", "WouldBlock"] {
         assert!(kinds.contains(kind), "{kind} never happened, in {kinds:?}");
     }
-}
-
-/// While a write that timed out may still reach the disk, nothing that overlaps it starts.
-#[test]
-fn a_range_in_doubt_holds_what_overlaps_it() {
-    let mut disk = FakeDisk::new(SIZE, Limits::unlimited(512), Features::default(), 1);
-    disk.mode = Mode::Manual;
-    let mut rig = Rig::direct(disk, Settings::default(), Feed::Common);
-    let at = |ms| Time(0) + Span::from_millis(ms);
-    let lost = rig.submit_until(Io::write(4096, 4096), at(1));
-    rig.run();
-    rig.pass();
-    assert_eq!((rig.failure(lost), rig.has_memory(lost)), (Some(Kind::TimedOut), true));
-    assert_eq!(rig.disk().given_up.len(), 1, "the driver is told");
-    let late = rig.submit_until(Io::write(6144, 512), at(5));
-    // Neighbours of which one overlaps; the others start, each by itself.
-    let pieces = [3584, 4096, 8192].map(|pos| rig.submit(Io::write(pos, 512)));
-    rig.run();
-    rig.run();
-    assert_eq!(rig.disk().starts()[1..], [(Op::Write, 3584, 512, false), (Op::Write, 8192, 512, false)]);
-    rig.pass();
-    assert_eq!((rig.now >= at(5), rig.failure(late)), (true, Some(Kind::InDoubt)));
-    rig.disk().finish(0);
-    rig.run();
-    assert_eq!(rig.disk().starts()[3..], [(Op::Write, 4096, 512, false)]);
-    rig.disk().finish_all();
-    rig.drain();
-    assert!(pieces.iter().all(|&piece| rig.result(piece).is_ok()) && !rig.has_memory(lost));
 }
 
 /// A request holds a limited number of bios. Those beyond the limit form another request, and all of them complete.

@@ -7,6 +7,7 @@ use platter_block::limits::Limits;
 use platter_block::segment::Segment;
 use platter_block::time::Time;
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 /// A small random number generator (SplitMix64, Steele et al. 2014), the same on every machine.
 #[derive(Clone, Debug)]
@@ -73,8 +74,8 @@ pub(crate) struct FakeDisk {
     pub(crate) partial: u64,
     /// Sectors (of 512 bytes) that cannot be transferred.
     pub(crate) bad: BTreeSet<u64>,
-    /// Requests that start at one of these sectors complete only if the test completes them.
-    pub(crate) stuck: BTreeSet<u64>,
+    /// It keeps requests that start at one of these sectors until the test completes them, or it obeys.
+    pub(crate) keeps: BTreeSet<u64>,
     /// How often, in percent, a flush fails.
     pub(crate) flush_fails: u64,
     /// How often, in percent, a request ends with an error that says nothing about the disk.
@@ -83,10 +84,10 @@ pub(crate) struct FakeDisk {
     pub(crate) no_zeroes: bool,
     /// Tags of requests that it was asked to cancel.
     pub(crate) cancelled: Vec<u32>,
-    /// Tags of requests for which nothing waits any more.
-    pub(crate) given_up: Vec<u32>,
-    /// Ranges that given-up requests may still change: tag, first byte, byte past the last.
-    pub(crate) in_doubt: Vec<(u32, u64, u64)>,
+    /// Tags of requests that it was asked to abort because they were overdue.
+    pub(crate) overdue: Vec<u32>,
+    /// How often, in percent, it does what it is asked and ends the request with `ECANCELED`.
+    pub(crate) obeys: u64,
     pub(crate) held: Vec<Held>,
     pub(crate) log: Vec<Step>,
     pub(crate) refusals: u64,
@@ -110,13 +111,13 @@ impl FakeDisk {
             room: usize::MAX,
             partial: 0,
             bad: BTreeSet::new(),
-            stuck: BTreeSet::new(),
+            keeps: BTreeSet::new(),
             flush_fails: 0,
             transient: 0,
             no_zeroes: false,
             cancelled: Vec::new(),
-            given_up: Vec::new(),
-            in_doubt: Vec::new(),
+            overdue: Vec::new(),
+            obeys: 0,
             held: Vec::new(),
             log: Vec::new(),
             refusals: 0,
@@ -126,6 +127,26 @@ impl FakeDisk {
             finished: Vec::new(),
             rng,
         }
+    }
+
+    /// Whether it has a request for some of this range.
+    pub(crate) fn has(&self, pos: u64, end: u64) -> bool {
+        self.held.iter().any(|held| held.pos < end && pos < held.pos + held.len)
+    }
+
+    /// Whether it has a request that changes some of this range.
+    pub(crate) fn may_change(&self, pos: u64, end: u64) -> bool {
+        let mut changes = self.held.iter().filter(|held| held.op.changes());
+        changes.any(|held| held.pos < end && pos < held.pos + held.len)
+    }
+
+    /// Whether it has a request over some of this memory.
+    pub(crate) fn uses(&self, memory: &[Segment]) -> bool {
+        let range =
+            |segment: &Segment| segment.addr() as usize..segment.addr() as usize + segment.len() as usize;
+        let meets = |one: Range<usize>, other: Range<usize>| one.start < other.end && other.start < one.end;
+        let held = self.held.iter().flat_map(|held| &held.segments);
+        memory.iter().any(|own| held.clone().any(|other| meets(range(own), range(other))))
     }
 
     /// The starts, without the completions.
@@ -159,7 +180,6 @@ impl FakeDisk {
     /// Completes the request at this index of `held` with a result that the test chooses.
     pub(crate) fn finish_with(&mut self, at: usize, result: i64) {
         let held = self.held.remove(at);
-        self.in_doubt.retain(|range| range.0 != held.tag);
         if result >= 0 {
             self.execute(&held, result as u64);
         }
@@ -213,14 +233,6 @@ impl FakeDisk {
             }
         };
         must(self.held.iter().all(|held| held.tag != request.tag), "its tag is in use");
-        must(
-            request.op == Op::Flush
-                || self
-                    .in_doubt
-                    .iter()
-                    .all(|&(_, pos, end)| end <= request.pos || request.pos + request.len <= pos),
-            "it overlaps a range in doubt",
-        );
         must(!request.fua || (features.fua && request.op == Op::Write), "FUA");
         if request.op == Op::Flush {
             must(features.write_cache, "a flush without a cache");
@@ -282,11 +294,16 @@ impl Driver for FakeDisk {
             self.held.iter().any(|held| held.tag == tag) || self.finished.iter().any(|done| done.tag == tag)
         );
         self.cancelled.push(tag);
+        if let Some(at) = self.held.iter().position(|held| held.tag == tag)
+            && self.rng.chance(self.obeys)
+        {
+            self.finish_with(at, -125);
+        }
         true
     }
 
     fn given_up(&mut self, now: Time, tag: u32) {
-        self.given_up.push(tag);
+        self.overdue.push(tag);
         self.cancel(now, tag);
     }
 
@@ -296,7 +313,7 @@ impl Driver for FakeDisk {
             Mode::Shuffled => {
                 for _ in 0..=self.rng.below(self.held.len() as u64) {
                     let at = self.rng.below(self.held.len() as u64) as usize;
-                    if self.held.get(at).is_some_and(|held| !self.stuck.contains(&(held.pos / 512))) {
+                    if self.held.get(at).is_some_and(|held| !self.keeps.contains(&(held.pos / 512))) {
                         self.finish(at);
                     }
                 }

@@ -7,6 +7,7 @@ use platter_block::driver::Features;
 use platter_block::fault::Kind;
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Settings};
+use platter_block::time::Span;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -43,6 +44,8 @@ struct Setup {
     elevator: &'static str,
     room: usize,
     partial: u64,
+    /// A sector whose requests the disk keeps, and how often it aborts one of them when it is asked.
+    silent: Option<(u64, u64)>,
     seed: u64,
 }
 
@@ -50,17 +53,29 @@ fn setup() -> impl Strategy<Value = Setup> {
     let queue = (1u32..40, 1u32..40, any::<bool>(), any::<bool>());
     let disk = (any::<bool>(), any::<bool>(), prop_oneof![Just(usize::MAX), 1usize..4], 0u64..30);
     let elevator = prop::sample::select(elevators());
-    (limits(), queue, disk, elevator, any::<u64>()).prop_map(|(limits, queue, disk, elevator, seed)| {
+    let silent = prop::option::weighted(0.3, (0u64..64, prop::sample::select(vec![0u64, 50, 100])));
+    let setup = (limits(), queue, disk, elevator, silent, any::<u64>());
+    setup.prop_map(|(limits, queue, disk, elevator, silent, seed)| {
         let (depth, nr_requests, merges, plug) = queue;
+        let timeout = silent.map(|_| Span::from_secs(1));
         let (write_cache, fua, room, partial) = disk;
         let plug = plug.then(PlugSettings::default);
         Setup {
             limits,
-            settings: Settings { depth, nr_requests, merges, plug, ..Settings::default() },
+            settings: Settings {
+                depth,
+                nr_requests,
+                merges,
+                plug,
+                timeout,
+                slow_timeout: timeout,
+                ..Settings::default()
+            },
             features: Features::default().with_write_cache(write_cache).with_fua(fua),
             elevator,
             room,
             partial,
+            silent,
             seed,
         }
     })
@@ -77,6 +92,8 @@ struct Draft {
     flags: Flags,
     context: u32,
     runs: u8,
+    /// Its submitter does not wait for it after these runs.
+    late: bool,
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
@@ -92,8 +109,8 @@ fn draft() -> impl Strategy<Value = Draft> {
     ];
     let blocks = prop_oneof![4 => 1u64..4, 1 => 1u64..40];
     let memory = (vec(any::<u64>(), 0..9), vec(0usize..3, 0..9));
-    (op, any::<u64>(), blocks, memory, flags, 0u32..3, 0u8..3).prop_map(
-        |(op, block, blocks, (cuts, gaps), flags, context, runs)| Draft {
+    (op, any::<u64>(), blocks, memory, flags, 0u32..3, 0u8..3, prop::bool::weighted(0.1)).prop_map(
+        |(op, block, blocks, (cuts, gaps), flags, context, runs, late)| Draft {
             op,
             block,
             blocks,
@@ -102,6 +119,7 @@ fn draft() -> impl Strategy<Value = Draft> {
             flags,
             context,
             runs,
+            late,
         },
     )
 }
@@ -129,27 +147,52 @@ impl Draft {
 fn disk(setup: &Setup) -> FakeDisk {
     let mut disk = FakeDisk::new(SIZE, setup.limits, setup.features, setup.seed);
     (disk.mode, disk.room, disk.partial) = (Mode::Shuffled, setup.room, setup.partial);
+    if let Some((sector, obeys)) = setup.silent {
+        disk.keeps.extend(sector..sector + 16);
+        disk.obeys = obeys;
+    }
     disk
 }
 
+/// A disk that keeps requests does so for some seconds. Then everything ends.
+fn end<L: Queued>(rig: &mut Rig<L>) {
+    if !rig.disk().keeps.is_empty() {
+        for _ in 0..10 {
+            rig.now += Span::from_millis(500);
+            rig.run();
+        }
+    }
+    let keeps = std::mem::take(&mut rig.disk().keeps);
+    rig.drain();
+    rig.disk().keeps = keeps;
+}
+
 fn play<L: Queued>(setup: &Setup, drafts: &[Draft], mut rig: Rig<L>) {
-    let mut flags = Vec::new();
-    for draft in drafts {
+    rig.guards = true;
+    for (at, draft) in drafts.iter().enumerate() {
         let io = draft.io(&setup.limits);
         if rig.conflicts(&io) {
-            rig.drain();
+            end(&mut rig);
         }
         let token = rig.submit(io);
-        assert_eq!(token as usize, flags.len());
-        flags.push(draft.flags);
+        assert_eq!(token as usize, at);
         (0..draft.runs).for_each(|_| rig.run());
+        if draft.late {
+            rig.late(token);
+        }
     }
-    rig.drain();
+    end(&mut rig);
+    let late_barrier = drafts.iter().any(|draft| draft.late && draft.flags.intersects(Flags::BARRIERS));
     for done in &rig.done {
+        let draft = &drafts[done.token as usize];
         let expected = match done.kind() {
             None => true,
             Some(Kind::Short) => setup.partial > 0,
-            Some(Kind::WouldBlock) => flags[done.token as usize].contains(Flags::READAHEAD),
+            Some(Kind::WouldBlock) => draft.flags.contains(Flags::READAHEAD),
+            Some(Kind::TimedOut) => draft.late || setup.silent.is_some(),
+            // Behind a barrier that was late, or the disk was asked.
+            Some(Kind::Cancelled) => late_barrier || draft.late && setup.silent.is_some(),
+            Some(Kind::Gone | Kind::FlushFailed) => setup.silent.is_some(),
             // One block in more pieces than the disk takes, or a border inside an alignment unit of memory.
             Some(Kind::BadSegments) => setup.limits.max_segments < 16 || setup.limits.memory_align > 4,
             Some(_) => false,

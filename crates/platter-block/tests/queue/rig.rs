@@ -8,10 +8,10 @@ use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::Features;
 use platter_block::elevator::{self, Dir, Elevator, MayQueue, RequestId, RequestInfo};
 use platter_block::fault::{Kind, Status};
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::queue::{DirectLane, DirectQueue, QueueLane, SchedLane, SchedQueue, Settings};
-use platter_block::segment::{Region, RegionId};
+use platter_block::segment::{Region, RegionId, Segment};
 use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -61,6 +61,7 @@ pub(crate) struct Io {
     pub(crate) gaps: Vec<usize>,
     pub(crate) flags: Flags,
     pub(crate) context: u32,
+    /// When its submitter stops waiting for it. The queue is not told of it.
     pub(crate) deadline: Option<Time>,
 }
 
@@ -100,7 +101,7 @@ struct Live {
     pos: u64,
     len: u64,
     flags: Flags,
-    /// When it must end; `None` also if the queue has a timeout.
+    identity: usize,
     deadline: Option<Time>,
 }
 
@@ -124,6 +125,9 @@ pub(crate) trait Queued: Lane {
     fn driver_mut(&mut self) -> &mut FakeDisk;
     fn counters(&self) -> &Counters;
     fn broken_completions(&self) -> u64;
+    fn is_silent(&self) -> bool;
+    fn set_failed(&mut self, now: Time, failed: bool);
+    fn recovered(&mut self);
 
     /// Checks the state of an idle queue.
     fn check_idle(&self) {}
@@ -144,6 +148,18 @@ impl Queued for SchedLane<FakeDisk> {
 
     fn broken_completions(&self) -> u64 {
         QueueLane::broken_completions(self)
+    }
+
+    fn is_silent(&self) -> bool {
+        self.queue.is_silent()
+    }
+
+    fn set_failed(&mut self, now: Time, failed: bool) {
+        self.queue.set_failed(now, failed);
+    }
+
+    fn recovered(&mut self) {
+        self.queue.recovered();
     }
 
     fn check_idle(&self) {
@@ -188,6 +204,18 @@ impl Queued for Plugged {
     fn broken_completions(&self) -> u64 {
         self.lane.broken_completions()
     }
+
+    fn is_silent(&self) -> bool {
+        self.lane.queue.is_silent()
+    }
+
+    fn set_failed(&mut self, now: Time, failed: bool) {
+        self.lane.queue.set_failed(now, failed);
+    }
+
+    fn recovered(&mut self) {
+        self.lane.queue.recovered();
+    }
 }
 
 impl Lane for Plugged {
@@ -231,11 +259,11 @@ impl Lane for Plugged {
         self.lane.in_flight()
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
+    fn cancel(&mut self, now: Time, which: &Cancel) {
         for bio in std::mem::take(&mut self.plug) {
             self.lane.submit(now, bio);
         }
-        self.lane.cancel(now, token);
+        self.lane.cancel(now, which);
     }
 
     fn is_idle(&self) -> bool {
@@ -254,8 +282,11 @@ pub(crate) struct Rig<L: Queued = SchedLane<FakeDisk>> {
     live: BTreeMap<u64, Live>,
     /// By token: tells whether the bio's memory still exists.
     memory: Vec<Weak<()>>,
-    /// Failed changes: until the queue is idle, parts of them may still be on their way to the disk.
+    /// Failed changes: which of their bytes the disk has is open until the queue is idle.
     ghosts: Vec<Live>,
+    /// Whether a queue that is silent is counted as failed until it is not any more, as the owner of a device does.
+    pub(crate) guards: bool,
+    failed: bool,
     next_token: u64,
     pub(crate) done: Vec<Done>,
 }
@@ -292,6 +323,8 @@ impl<L: Queued> Rig<L> {
             live: BTreeMap::new(),
             memory: Vec::new(),
             ghosts: Vec::new(),
+            guards: false,
+            failed: false,
             next_token: 0,
             done: Vec::new(),
         }
@@ -316,8 +349,7 @@ impl<L: Queued> Rig<L> {
     /// Whether an I/O must not be in flight together with the present ones.
     pub(crate) fn conflicts(&self, io: &Io) -> bool {
         let end = io.pos + io.len();
-        // The result of a failed change is open, so reads avoid its range. Other changes do not: the queue must keep
-        // them apart from data that may still be on its way.
+        // The result of a failed change is open, so reads avoid its range. Other changes do not: nothing of it is on its way.
         let ghosts = self.ghosts.iter().filter(|_| !io.op.changes());
         self.live.values().chain(ghosts).any(|live| {
             (live.op != Op::Read || io.op != Op::Read) && live.pos < end && io.pos < live.pos + live.len
@@ -344,9 +376,8 @@ impl<L: Queued> Rig<L> {
         bio.set_token(token);
         bio.add_flags(io.flags);
         bio.set_context(platter_block::bio::Context::new(io.context));
-        bio.set_deadline(io.deadline);
-        let (op, pos, flags) = (io.op, io.pos, io.flags);
-        self.live.insert(token, Live { op, pos, len, flags, deadline: bio.deadline() });
+        let (op, pos, flags, identity) = (io.op, io.pos, io.flags, bio.identity());
+        self.live.insert(token, Live { op, pos, len, flags, identity, deadline: io.deadline });
         bio
     }
 
@@ -358,12 +389,12 @@ impl<L: Queued> Rig<L> {
         token
     }
 
-    /// Submits an I/O that has to end by `at`; returns its token.
-    pub(crate) fn submit_until(&mut self, io: Io, at: Time) -> u64 {
-        let bio = self.bio(&Io { deadline: Some(at), ..io });
-        let token = bio.token();
-        self.lane.submit(self.now, bio);
-        token
+    /// The submitter of the bio with this token does not wait for it any longer, if it has not completed.
+    pub(crate) fn late(&mut self, token: u64) {
+        let Some(live) = self.live.get_mut(&token) else { return };
+        live.deadline = None;
+        let which = Cancel::late(live.identity);
+        self.lane.cancel(self.now, &which);
     }
 
     /// Number of bios made.
@@ -383,28 +414,29 @@ impl<L: Queued> Rig<L> {
         self.run();
     }
 
-    /// Runs the lane once and takes completed bios.
+    /// Takes back what is late, runs the lane once and takes completed bios.
     pub(crate) fn run(&mut self) {
+        let is_late = |live: &Live| live.deadline.is_some_and(|at| at <= self.now);
+        let late: Vec<u64> =
+            self.live.iter().filter(|(_, live)| is_late(live)).map(|(&token, _)| token).collect();
+        late.iter().for_each(|&token| self.late(token));
         self.lane.run(self.now);
+        if self.guards && self.lane.is_silent() != self.failed {
+            self.failed = !self.failed;
+            self.lane.set_failed(self.now, self.failed);
+            if !self.failed {
+                self.lane.recovered();
+            }
+        }
         let mut bios = Vec::new();
         self.lane.take_done(&mut bios);
         bios.into_iter().for_each(|bio| self.check(bio));
-        for (token, live) in &self.live {
-            let lent = live.flags.contains(Flags::BORROWED) && live.op.has_data();
-            let over = live.deadline.is_some_and(|at| at <= self.now) && !lent;
-            assert!(!over, "{token} is late: {live:?} at {:?}", self.now);
-        }
-    }
-
-    /// A change timed out: the part of it that the disk still has may be carried out at any time.
-    fn note_doubt(&mut self, live: &Live) {
-        let disk = self.lane.driver_mut();
-        let end = live.pos + live.len;
-        for held in disk.held.iter().filter(|held| held.op.changes()) {
-            let (from, to) = (live.pos.max(held.pos), end.min(held.pos + held.len));
-            if from < to {
-                disk.in_doubt.push((held.tag, from, to));
-            }
+        for token in late {
+            // One that is carried out in steps may also wait for a flush.
+            let live =
+                self.live.get(&token).filter(|live| !live.flags.intersects(Flags::ORDERED) && live.len > 0);
+            let waits = live.is_some_and(|live| !self.lane.driver().has(live.pos, live.pos + live.len));
+            assert!(!waits, "the disk has nothing of {token}, which is late: {live:?}");
         }
     }
 
@@ -427,8 +459,8 @@ impl<L: Queued> Rig<L> {
             if self.disk().mode == Mode::Manual {
                 self.disk().finish_all();
             }
-            let stuck = before == (self.done.len(), self.disk().log.len()) && !self.lane.is_idle();
-            if stuck && self.disk().held.is_empty() {
+            let rests = before == (self.done.len(), self.disk().log.len()) && !self.lane.is_idle();
+            if rests && self.disk().held.is_empty() {
                 let wakeup = self.lane.next_wakeup();
                 let at = wakeup.expect("a queue with work either starts it or says when it will");
                 self.now = self.now.max(at) + Span(1);
@@ -439,16 +471,14 @@ impl<L: Queued> Rig<L> {
 
     fn check(&mut self, mut bio: Bio) {
         let live = self.live.remove(&bio.token()).expect("a bio completes once");
-        assert_eq!(bio.op(), live.op);
-        let status = bio.status();
+        assert_eq!((bio.op(), bio.identity()), (live.op, live.identity));
+        let (status, memory) = (bio.status(), bio.all_segments().collect::<Vec<Segment>>());
+        let disk = self.lane.driver();
+        assert!(!disk.uses(&memory), "{bio:?} ended while the disk has its memory");
+        let changed = live.op.changes() && disk.may_change(live.pos, live.pos.saturating_add(live.len));
+        assert!(!changed, "{bio:?} ended while the disk may still change its range");
         if status.is_ok() {
             assert_eq!((bio.done(), bio.len()), (live.len, 0), "{bio:?}");
-        }
-        if status.is_ok() && live.op == Op::Flush {
-            assert!(self.lane.driver().in_doubt.is_empty(), "{bio:?} came to a good end in spite of a doubt");
-        }
-        if live.op.changes() && status.is_err_and(|fault| fault.kind == Kind::TimedOut) {
-            self.note_doubt(&live);
         }
         let range = live.pos as usize..live.pos.saturating_add(live.len) as usize;
         if live.op.has_data()

@@ -1,4 +1,4 @@
-//! Combines everything, from one seed: random limits, settings, disks and I/O; stuck and failing requests;
+//! Combines everything, from one seed: random limits, settings, disks and I/O; late bios; silent disks and failing requests;
 //! elevators that change or are faulty; freezing, plugging, time. The seed of a failed run is printed; run it
 //! alone with `PLATTER_SEED=n`, or more seeds with `PLATTER_SEEDS=n`.
 
@@ -9,7 +9,7 @@ use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::elevator::Elevator;
 use platter_block::fault::Kind;
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, Rest, Settings};
 use platter_block::time::Span;
@@ -64,7 +64,7 @@ struct Simulation {
     seen: usize,
     /// Whether other queues of the device were busy at some time.
     outside: bool,
-    cancelled: BTreeSet<u64>,
+    taken_back: BTreeSet<u64>,
     /// Where the last I/O ended.
     near: u64,
 }
@@ -79,6 +79,7 @@ impl Simulation {
         disk.partial = pick(&mut rng, &[0, 10, 40]);
         disk.flush_fails = pick(&mut rng, &[0, 0, 5]);
         disk.transient = pick(&mut rng, &[0, 0, 20]);
+        disk.obeys = pick(&mut rng, &[0, 30, 100]);
         disk.no_zeroes = rng.chance(30);
         for _ in 0..pick(&mut rng, &[0, 0, 3]) {
             disk.bad.insert(rng.below(SIZE / 512));
@@ -91,19 +92,23 @@ impl Simulation {
             merges: rng.chance(80),
             plug,
             timeout,
+            slow_timeout: rng.chance(50).then_some(Span::from_secs(2)),
+            abort_grace: rng.chance(50).then_some(Span::from_millis(300)),
             barrier_timeout: Span::from_secs(1),
             ..Settings::default()
         };
         let elevator = elevator(&mut rng);
+        let mut rig = Rig::with(disk, settings, elevator);
+        rig.guards = true;
         Simulation {
-            rig: Rig::with(disk, settings, elevator),
+            rig,
             rng,
             acknowledged: vec![0; (SIZE / 512) as usize],
             promises: BTreeMap::new(),
             writes: BTreeMap::new(),
             seen: 0,
             outside: false,
-            cancelled: BTreeSet::new(),
+            taken_back: BTreeSet::new(),
             near: 0,
         }
     }
@@ -166,7 +171,11 @@ impl Simulation {
         let durable = io.op.changes() && (hard || io.flags.contains(Flags::FUA));
         let changes = io.op.changes();
         let before = flush.then(|| self.acknowledged.clone());
+        let may_be_late = io.deadline.is_some();
         let token = self.rig.submit(io);
+        if may_be_late {
+            self.taken_back.insert(token);
+        }
         if changes {
             self.writes.insert(token, sectors.clone());
         }
@@ -183,16 +192,16 @@ impl Simulation {
             let write = self.writes.remove(&done.token);
             if let Some(kind) = done.kind() {
                 use Kind::{
-                    BadSegments, Cancelled, FlushFailed, InDoubt, Io, LaneStalled, NoMemory, Short, Stuck,
-                    TimedOut, Unsupported, WouldBlock,
+                    BadSegments, Cancelled, FlushFailed, Gone, Io, NoMemory, Short, TimedOut, Unsettled,
+                    Unsupported, WouldBlock,
                 };
                 let expected = match kind {
-                    // Only after a timeout, from which these failures follow.
-                    InDoubt | Stuck => self.rig.counts().timeouts > 0,
+                    // Only a queue whose requests were overdue can be silent.
+                    Gone => self.rig.counts().aborts > 0,
                     Cancelled => true,
-                    LaneStalled => self.outside,
-                    // It was cancelled, so no zeroes are written instead.
-                    Unsupported => self.cancelled.contains(&done.token),
+                    Unsettled => self.outside,
+                    // It was taken back, or the device has failed, so no zeroes are written instead.
+                    Unsupported => self.taken_back.contains(&done.token) || self.rig.counts().aborts > 0,
                     NoMemory => self.rig.lane.driver().transient > 0,
                     _ => matches!(kind, BadSegments | FlushFailed | Io | Short | TimedOut | WouldBlock),
                 };
@@ -222,7 +231,14 @@ impl Simulation {
         self.rig.lane.queue.unfreeze();
         let now = self.rig.now;
         self.rig.lane.queue.set_outside(now, Rest::Settled);
-        self.rig.disk().stuck.clear();
+        if self.rng.chance(30) {
+            // What the disk keeps may be overdue meanwhile.
+            for _ in 0..8 {
+                self.rig.now += Span::from_millis(500);
+                self.run();
+            }
+        }
+        self.rig.disk().keeps.clear();
         for round in 0.. {
             if self.rig.lane.is_idle() {
                 break;
@@ -261,12 +277,12 @@ impl Simulation {
             96 => self.rig.lane.queue.acknowledge_flush_failure(),
             97 => {
                 let token = self.rng.below(self.rig.tokens().max(1));
-                self.cancelled.insert(token);
-                self.rig.lane.cancel(self.rig.now, token);
+                self.taken_back.insert(token);
+                self.rig.lane.cancel(self.rig.now, &Cancel::token(token));
             }
             98 => {
                 let sector = self.rng.below(SIZE / 512);
-                self.rig.disk().stuck.extend(sector..sector + 8);
+                self.rig.disk().keeps.extend(sector..sector + 8);
             }
             _ => self.settle(),
         }
@@ -303,7 +319,7 @@ fn random_lives_of_a_queue() {
             }
         }
     }
-    for kind in ["Cancelled", "InDoubt", "LaneStalled", "Stuck", "TimedOut", "WouldBlock"] {
+    for kind in ["Cancelled", "FlushFailed", "Gone", "TimedOut", "Unsettled", "WouldBlock"] {
         assert!(!all || met.contains_key(kind), "{kind} never happened, in {met:?}");
     }
 }

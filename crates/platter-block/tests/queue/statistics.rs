@@ -2,10 +2,10 @@
 
 use crate::flush::THROUGH;
 use crate::rig::{Io, Rig, elevators};
-use crate::timeout::{expire, rig, settle, submit};
+use crate::silence::{pass_until, rig, settle, submit};
 use platter_block::bio::{Flags, Op};
 use platter_block::fault::Kind;
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::queue::Settings;
 use platter_block::statistics::{Gauges, Statistics};
 use platter_block::time::Span;
@@ -22,7 +22,11 @@ fn failures_are_counted_by_operation_and_kind() {
             rig.run();
         }
         let late = submit(&mut rig, Io::read(4096, 512).with(Flags::SYNC));
-        expire(&mut rig, late);
+        let over = rig.now + Span::from_secs(1);
+        pass_until(&mut rig, over);
+        rig.disk().finish_with(0, -125);
+        rig.run();
+        assert_eq!(rig.failure(late), Some(Kind::TimedOut), "{elevator}");
         submit(&mut rig, Io::read(1 << 20, 512));
         submit(&mut rig, Io::read(8192, 512).with(Flags::SYNC));
         settle(&mut rig);
@@ -73,7 +77,7 @@ fn gauges_say_what_is_where() {
         rig.run();
         // The barrier, and the write behind it.
         assert_eq!(rig.statistics().gauges.held, 2, "{elevator}");
-        rig.lane.cancel(rig.now, 6);
+        rig.lane.cancel(rig.now, &Cancel::token(6));
         rig.run();
         assert_eq!(rig.statistics().gauges.held, 1, "{elevator}");
         rig.drain();

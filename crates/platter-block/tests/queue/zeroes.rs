@@ -6,7 +6,7 @@ use crate::rig::{Io, Rig, elevators, make_elevator};
 use platter_block::bio::{Flags, Op};
 use platter_block::driver::Features;
 use platter_block::fault::Kind;
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::queue::Settings;
 
@@ -113,28 +113,26 @@ fn an_error_of_one_write_fails_the_whole_and_ends_it() {
     }
 }
 
-/// The zeroes do not belong to the submitter, so a call that lent no memory gets its own bio back at the
-/// deadline.
+/// A bio may be as large as the disk; what is not written yet has not started.
 #[test]
-fn a_write_of_zeroes_that_is_stuck_can_be_given_up() {
+fn a_write_of_zeroes_that_is_taken_back_makes_no_more_writes() {
     for elevator in elevators() {
-        let mut rig = rig(elevator, CANNOT, THROUGH);
-        rig.disk().mode = Mode::Manual;
-        let mut bio = rig.bio(&zeroes(0, 4 << 16).with(Flags::BORROWED));
-        let (identity, at) = (bio.identity(), platter_block::time::Time(1024 * 1024));
-        bio.set_deadline(Some(at));
-        rig.lane.submit(rig.now, bio);
-        rig.run();
-        assert!(!rig.disk().held.is_empty());
-        rig.now = at;
-        rig.lane.run(at);
-        let mut done = Vec::new();
-        rig.lane.take_done(&mut done);
-        assert_eq!(done.len(), 1, "{elevator}");
-        assert_eq!(
-            (done[0].identity(), done[0].status().map_err(|f| f.kind)),
-            (identity, Err(Kind::TimedOut))
-        );
-        assert!(rig.lane.queue.is_in_doubt());
+        for late in [false, true] {
+            let mut rig = rig(elevator, CANNOT.with_max_transfer(4096), THROUGH);
+            rig.disk().mode = Mode::Manual;
+            let token = rig.submit(zeroes(0, 1 << 20));
+            rig.run();
+            let starts = rig.disk().starts().len();
+            assert!((1..8).contains(&starts), "{elevator}");
+            match late {
+                true => rig.late(token),
+                false => rig.lane.cancel(rig.now, &Cancel::token(token)),
+            }
+            rig.run();
+            assert!(!rig.is_done(token), "{elevator}: the disk has writes of it");
+            rig.drain();
+            let kind = if late { Kind::TimedOut } else { Kind::Cancelled };
+            assert_eq!((rig.failure(token), rig.disk().starts().len()), (Some(kind), starts), "{elevator}");
+        }
     }
 }

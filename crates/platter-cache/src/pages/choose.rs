@@ -10,8 +10,7 @@ use platter_block::time::Time;
 const ASIDE_LOOKS: usize = 64;
 
 impl PageTable {
-    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are `due`. `is_running` says
-    /// whether the I/O at an index is in progress. Returns whether there may be more behind `looks` entries, of which some have left
+    /// Moves the entries of the oldest dirty pages that can be written back to `out`, as far as they are `due`. Returns whether there may be more behind `looks` entries, of which some have left
     /// their order, and how many entries of pages that cannot be written were checked.
     pub(in super::super) fn choose(
         &mut self,
@@ -19,21 +18,13 @@ impl PageTable {
         looks: usize,
         out: &mut Vec<Place>,
         due: Due,
-        is_running: &dyn Fn(u32) -> bool,
     ) -> (bool, usize) {
-        let (by_age, passed) = self.choose_oldest(now, looks, out, due, is_running);
+        let (by_age, passed) = self.choose_oldest(now, looks, out, due);
         let again = self.choose_aside(now, out, due);
         (by_age || again, passed)
     }
 
-    fn choose_oldest(
-        &mut self,
-        now: Time,
-        looks: usize,
-        out: &mut Vec<Place>,
-        due: Due,
-        is_running: &dyn Fn(u32) -> bool,
-    ) -> (bool, usize) {
+    fn choose_oldest(&mut self, now: Time, looks: usize, out: &mut Vec<Place>, due: Due) -> (bool, usize) {
         let oldest = self.dirty.oldest_epoch();
         let (store, infos, reserved) = (&self.store, &self.infos, &self.reserved);
         let (mut later, mut aside) = (std::mem::take(&mut self.later), std::mem::take(&mut self.aside));
@@ -51,11 +42,6 @@ impl PageTable {
             if info.is(FAILED) || reserved.is_closed(page) {
                 left += 1;
                 aside.push(place);
-                return Fate::Dropped;
-            }
-            if waits_for_doubt(infos, info, is_running) {
-                // It is put aside when the device has returned the older version.
-                left += 1;
                 return Fate::Dropped;
             }
             if waits(info) {
@@ -98,8 +84,8 @@ impl PageTable {
         self.aside = places;
     }
 
-    /// Puts a dirty version aside that takes over what could not be written of the older one: it may have left its order while the
-    /// write of that was in doubt. Returns its sequence number. Where it has not, it has two entries until it is written.
+    /// Puts a dirty version aside that takes over what could not be written of the older one, so that it is tried again as soon as
+    /// others that have failed. Returns its sequence number. It has two entries until it is written.
     pub(super) fn bring_back(&mut self, newer: u32, now: Time) -> u32 {
         let (page, seq) = (self.store.page(newer), self.info(newer).seq);
         self.dirty.set_aside(page, seq, now);
@@ -126,11 +112,4 @@ fn live<'i>(store: &Store, infos: &'i [FrameInfo], (page, seq, _): Place) -> Opt
 /// Whether a dirty page can only be written when an I/O in flight has ended.
 fn waits(info: &FrameInfo) -> bool {
     info.older != NONE || info.is(FILLING)
-}
-
-/// Whether a dirty page can only be written when the device has returned its older version, whose write is in doubt. Both are of
-/// one epoch, so the page takes that version over then ([`bring_back`](PageTable::bring_back)).
-fn waits_for_doubt(infos: &[FrameInfo], info: &FrameInfo, is_running: &dyn Fn(u32) -> bool) -> bool {
-    let older = infos.get(info.older as usize).filter(|_| info.older != NONE);
-    older.is_some_and(|older| older.is(WRITING) && older.epoch == info.epoch && !is_running(older.io))
 }

@@ -213,19 +213,21 @@ fn one_that_fails_or_times_out_drops_the_pages_too() {
     run(&disk, &mut lane, read(PAGE, 3));
     assert_eq!(disk.take_starts().last(), Some(&(Op::Read, PAGE)));
 
-    lane.send(sent(changes(PAGE), 4096, 11, 4));
+    let mut late = sent(changes(PAGE), 4096, 11, 4);
+    late.set_deadline(Some(disk.now() + SECOND));
+    lane.send(late);
     disk.pass(SECOND);
     lane.poll();
     assert_eq!(lane.kind(4), Some(Kind::TimedOut));
     lane.send(read(PAGE, 5));
-    assert_eq!((lane.is_done(5), disk.held()), (false, vec![PAGE]), "nothing is read while it is in doubt");
+    assert_eq!((lane.is_done(5), disk.held()), (false, vec![PAGE]), "nothing is read while the disk has it");
     settle(&disk, &mut lane, 5);
     assert_eq!(lane.brought(5), 11);
 }
 
-/// Has another lane take the completion of a bio of the disk, and then `gives_up` the bio on its own lane. Returns what has come
+/// Has another lane take the completion of a bio of the disk, and then `takes_back` the bio on its own lane. Returns what has come
 /// back there.
-fn given_up_late(mut bio: Bio, gives_up: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk>, Bio) {
+fn taken_back_late(mut bio: Bio, takes_back: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk>, Bio) {
     let token = bio.token();
     let (disk, device, mut lane) = open_sized(512);
     let mut other = Guarded(Lane::open(&device), Arc::clone(&disk));
@@ -236,7 +238,7 @@ fn given_up_late(mut bio: Bio, gives_up: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk
     assert_eq!((disk.held().len(), lane.is_done(token)), (1, false));
     disk.finish_all();
     other.channel.poll(&mut Vec::new());
-    gives_up(&disk, &mut lane, token);
+    takes_back(&disk, &mut lane, token);
     settle(&disk, &mut lane, token);
     let at = lane.done.iter().position(|bio| bio.token() == token).expect("it is back");
     (disk, lane.done.swap_remove(at))
@@ -244,19 +246,19 @@ fn given_up_late(mut bio: Bio, gives_up: fn(&Disk, &mut Lane, u64)) -> (Arc<Disk
 
 /// A failure would say that nothing was carried out, or that this is not known.
 #[test]
-fn what_the_disk_has_ended_keeps_its_result_if_it_is_given_up_then() {
+fn what_the_disk_has_ended_keeps_its_result_if_it_is_taken_back_then() {
     let ways: [fn(&Disk, &mut Lane, u64); 2] =
         [|_, lane, token| lane.channel.cancel(token), |disk, _, _| disk.pass(SECOND)];
-    for gives_up in ways {
-        let (_disk, mut bio) = given_up_late(sent(reads(PAGE), 4096, 5, 1000), gives_up);
+    for takes_back in ways {
+        let (_disk, mut bio) = taken_back_late(sent(reads(PAGE), 4096, 5, 1000), takes_back);
         assert_eq!((bio.status(), bio.done()), (Ok(()), 4096));
         assert_eq!(bio.take_buffer::<Vec<u8>>().expect("with its memory")[0], 0, "what is on the disk");
-        let (disk, bio) = given_up_late(sent(changes(PAGE), 4096, 9, 1000), gives_up);
+        let (disk, bio) = taken_back_late(sent(changes(PAGE), 4096, 9, 1000), takes_back);
         assert_eq!((bio.status(), disk.byte(PAGE)), (Ok(()), 9));
-        let (_disk, bio) = given_up_late(sent(Reach::Everything, 0, 0, 1000), gives_up);
+        let (_disk, bio) = taken_back_late(sent(Reach::Everything, 0, 0, 1000), takes_back);
         assert_eq!(bio.status(), Ok(()));
         let discard = numbered(Bio::new(Op::Discard, PAGE, 4 * PAGE), 1000, Flags::NONE);
-        let (_disk, bio) = given_up_late(discard, gives_up);
+        let (_disk, bio) = taken_back_late(discard, takes_back);
         assert_eq!(bio.status(), Ok(()));
     }
 }

@@ -227,7 +227,7 @@ fn a_flush_of_a_range_writes_the_range() {
     assert_eq!(there.collect::<Vec<_>>(), [false, false, true, true, false, false]);
 }
 
-/// Stuck commands time out; nothing hangs, and no written data is lost.
+/// Stuck commands are aborted; nothing hangs, and no written data is lost.
 #[test]
 fn timeouts_of_fills_and_of_write_backs_end() {
     let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 8, write_cache: false };
@@ -242,13 +242,13 @@ fn timeouts_of_fills_and_of_write_backs_end() {
     disk.set_faults(Some(FaultPlan {
         stuck_chance: 1_000_000,
         stuck: Span::from_secs(3600),
+        abort_chance: 1_000_000,
         ..FaultPlan::default()
     }));
     let timed_out = |result: Result<(), Error>| assert_eq!(result.unwrap_err().fault.kind, Kind::TimedOut);
     timed_out(device.flush());
     timed_out(device.read_at(&mut page, 40960));
     timed_out(device.read_at(&mut page, 65536));
-    // A frame that the disk still has is not written to.
     device.write_at(&[7; 4096], 0).unwrap();
     disk.set_faults(None);
     disk.release_stuck();

@@ -410,7 +410,7 @@ impl Life {
         let expected = match fault.kind {
             Kind::Gone if !self.supply.is_on() => return Ok(Outcome::CutOff),
             // The flush that failed before failed because there was no power.
-            Kind::FlushFailed => self.trouble.errors || !self.supply.is_on(),
+            Kind::FlushFailed => self.trouble.errors || self.trouble.timeouts || !self.supply.is_on(),
             Kind::WouldBlock => live.flags.contains(Flags::READAHEAD),
             Kind::Io => self.trouble.errors,
             // Pages are dirty.
@@ -419,7 +419,7 @@ impl Life {
             Kind::Unsupported => self.settings.shards > 1 && live.form != Form::Io,
             // A bio that was started may be done in part, and a command that the disk has may be carried out
             // at any time.
-            Kind::TimedOut | Kind::InDoubt | Kind::Stuck | Kind::Cancelled if self.trouble.timeouts => {
+            Kind::TimedOut | Kind::Unsettled | Kind::Gone | Kind::Cancelled if self.trouble.timeouts => {
                 return Ok(if live.op.changes() { Outcome::Abandoned } else { Outcome::Failed });
             }
             _ => false,

@@ -1,13 +1,13 @@
-//! Commands that get stuck, complete late or are lost; deadlines and cancellation.
+//! Commands that get stuck and complete late; calls and bios that are late, and cancellation.
 
 use crate::rig::{self, small};
 use crate::script::{Deaf, Hand, Script};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::time::{Span, Time};
-use platter_cache::{self as cache, Settings};
-use platter_disk::channel::Channel;
+use platter_block::lane::Cancel;
+use platter_block::time::Span;
+use platter_cache::{self as cache, Settings, Write};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::sync_io::IoOptions;
@@ -23,7 +23,12 @@ fn kind(result: Result<(), Error>) -> Option<Kind> {
     result.err().map(|error| error.fault.kind)
 }
 
-/// A disk whose commands time out after 10 ms, and a cache of 32 pages over it.
+/// Options for a call that has 10 ms.
+fn soon() -> IoOptions {
+    IoOptions::timeout(Span::from_millis(10))
+}
+
+/// A disk, and a cache of 32 pages over it.
 struct Rig {
     world: Arc<World>,
     disk: SimDisk,
@@ -32,25 +37,15 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Rig {
-        Rig::of(&small(32))
-    }
-
     fn of(cache: &Settings) -> Rig {
-        Rig::sized(MIB, cache)
-    }
-
-    fn sized(size: u64, cache: &Settings) -> Rig {
-        let ideal = Ideal { size, latency: Span::from_micros(10), depth: 64, write_cache: false };
+        let ideal = Ideal { size: MIB, latency: Span::from_micros(10), depth: 64, write_cache: false };
         let world = World::new(1);
         let (disk, _) = rig::disk(&world, ideal, None);
-        let mut settings = DiskSettings::default();
-        settings.queue.timeout = Some(Span::from_millis(10));
         // The disk does not cancel a command that is stuck.
         let channels = disk.clone();
         // SAFETY: it reports a request only after the channel has.
         let channel = move || unsafe { channels.channel().into_driver() };
-        let backend = rig::backend_by(&disk, settings, move || Box::new(Deaf(channel())));
+        let backend = rig::backend_by(&disk, DiskSettings::default(), move || Box::new(Deaf(channel())));
         let device = rig::cached(backend, cache);
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }
@@ -70,9 +65,21 @@ impl Rig {
         self.disk.settle();
     }
 
-    fn fact(&self, name: &str) -> u64 {
-        let facts = self.device.facts();
-        facts.iter().find(|(key, _)| *key == name).map_or(0, |(_, value)| value.parse().unwrap())
+    /// Flushes the cache while its disk does not answer.
+    fn flush_late(&self) {
+        self.stick(true);
+        assert_eq!(kind(self.device.flush_with(soon())), Some(Kind::TimedOut));
+        self.stick(false);
+    }
+
+    /// How a flush of a range ends.
+    fn flush_range(&self, pos: u64, len: u64) -> Option<Kind> {
+        let (mut channel, mut done) = (self.device.channel(1).unwrap(), Vec::new());
+        let mut bio = Bio::new(Op::Flush, pos, len);
+        bio.set_deadline(Some(self.world.clock().now() + Span::from_millis(10)));
+        channel.submit(bio).unwrap();
+        channel.wait(&mut done, None);
+        done[0].status().err().map(|fault| fault.kind)
     }
 
     fn first(&self, device: &Device) -> u8 {
@@ -83,27 +90,27 @@ impl Rig {
     }
 }
 
-/// The disk has a write that timed out and may carry it out at any time. No newer version of the page is
-/// reported as durable until the disk has: otherwise the older data could overwrite it.
+/// The disk has a write of a page and may carry it out at any time. No newer version of the page is reported as durable until the
+/// disk has: otherwise the older data could overwrite it.
 #[test]
 fn a_write_that_lands_late_covers_nothing_that_was_flushed() {
-    let rig = Rig::new();
+    let rig = Rig::of(&small(32));
     rig.device.write_at(&[5; 4096], 0).unwrap();
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
+    rig.flush_late();
     rig.device.write_at(&[7; 4096], 0).unwrap();
     assert_eq!(rig.first(&rig.device), 7);
     for _ in 0..3 {
-        assert_eq!(kind(rig.device.flush()), Some(Kind::InDoubt));
+        assert_eq!(kind(rig.device.flush_with(soon())), Some(Kind::TimedOut));
     }
-    assert_eq!(kind(rig.device.flush_range(0, 512)), Some(Kind::InDoubt));
-    let durable = rig.device.write_at_with(&[8; 4096], 0, IoOptions::flags(Flags::FUA));
-    assert_eq!(kind(durable), Some(Kind::InDoubt));
-    assert_eq!((rig.first(&rig.device), rig.fact("pages with the driver")), (8, 1));
+    assert_eq!(rig.flush_range(0, 512), Some(Kind::TimedOut));
+    let durable = rig.device.write_at_with(&[8; 4096], 0, soon().with_flags(Flags::FUA));
+    assert_eq!(kind(durable), Some(Kind::TimedOut));
+    // The device has that one, and it may still become durable.
+    assert_eq!(kind(rig.device.flush()), Some(Kind::Unsettled));
     rig.release();
+    assert_eq!(rig.first(&rig.device), 8);
     rig.device.flush().unwrap();
-    assert_eq!((rig.first(&rig.below), rig.fact("pages with the driver")), (8, 0));
+    assert_eq!(rig.first(&rig.below), 8);
     rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(7200));
     rig.disk.settle();
     assert_eq!(rig.first(&rig.below), 8);
@@ -115,18 +122,13 @@ fn a_write_that_lands_late_covers_nothing_that_was_flushed() {
 
 /// Unrelated I/O continues: other ranges are flushed, and other pages written and read.
 #[test]
-fn only_what_is_in_doubt_is_held_up() {
-    let rig = Rig::new();
+fn only_what_is_late_is_held_up() {
+    let rig = Rig::of(&small(32));
     rig.device.write_at(&[5; 4096], 0).unwrap();
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
+    rig.flush_late();
     for at in 1..100u64 {
         rig.device.write_at(&[at as u8; 4096], at * 4096).unwrap();
-        rig.device.flush_range(at * 4096, 4096).unwrap_or_else(|error| {
-            // The disk itself fails all flushes while one write is in doubt.
-            assert_eq!(error.fault.kind, Kind::InDoubt, "{error}");
-        });
+        rig.device.flush_range(at * 4096, 4096).unwrap();
     }
     assert_eq!(rig.first(&rig.device), 5);
     rig.release();
@@ -139,71 +141,62 @@ fn only_what_is_in_doubt_is_held_up() {
     assert_eq!(rig.first(&rig.below), 5);
 }
 
-/// Data written after a barrier is neither written back before the data in doubt nor reported as durable.
+/// Data written after a barrier is neither written back before what is late nor reported as durable.
 #[test]
-fn what_is_in_doubt_holds_back_what_is_behind_a_barrier() {
-    let rig = Rig::new();
+fn what_is_late_holds_back_what_is_behind_a_barrier() {
+    let rig = Rig::of(&small(32));
     rig.device.write_at(&[5; 4096], 0).unwrap();
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
+    rig.flush_late();
     rig.device.write_at_with(&[6; 4096], 8192, IoOptions::flags(Flags::SOFT_BARRIER)).unwrap();
     rig.device.write_at(&[7; 4096], 16384).unwrap();
-    assert_eq!(kind(rig.device.flush_range(16384, 4096)), Some(Kind::InDoubt));
-    let hard = rig.device.write_at_with(&[8; 4096], 20480, IoOptions::flags(Flags::HARD_BARRIER));
-    assert_eq!(kind(hard), Some(Kind::InDoubt));
+    assert_eq!(rig.flush_range(16384, 4096), Some(Kind::TimedOut));
+    let hard = rig.device.write_at_with(&[8; 4096], 20480, soon().with_flags(Flags::HARD_BARRIER));
+    assert_eq!(kind(hard), Some(Kind::TimedOut));
     rig.release();
     rig.device.flush().unwrap();
     let mut page = [0; 4096];
-    for (at, byte) in [(0, 5), (8192, 6), (16384, 7)] {
+    for (at, byte) in [(0, 5), (8192, 6), (16384, 7), (20480, 0)] {
         rig.below.read_at(&mut page, at).unwrap();
         assert_eq!(page, [byte; 4096]);
     }
 }
 
-/// Frames of reads that timed out are reused when the disk has returned them. While it has all frames, an I/O
-/// that needs one fails.
+/// Frames of reads that are late are used again when the disk has returned them. While it has all frames, I/O that needs one
+/// waits.
 #[test]
 fn frames_come_back_from_a_disk_that_was_stuck() {
-    let rig = Rig::new();
+    let rig = Rig::of(&small(32));
     let mut page = [0; 4096];
     rig.stick(true);
     for at in 0..40u64 {
-        let failed = kind(rig.device.read_at(&mut page, at * 4096));
-        assert!(matches!(failed, Some(Kind::TimedOut | Kind::Stuck)), "{at}: {failed:?}");
-        assert!(at < 36 || failed == Some(Kind::Stuck), "{at}: {failed:?}");
+        assert_eq!(kind(rig.device.read_at_with(&mut page, at * 4096, soon())), Some(Kind::TimedOut), "{at}");
     }
-    assert_eq!(rig.fact("pages with the driver"), 32);
-    assert_eq!(kind(rig.device.write_at(&[1; 4096], MIB / 2)), Some(Kind::Stuck));
+    assert_eq!(kind(rig.device.write_at_with(&[1; 4096], MIB / 2, soon())), Some(Kind::TimedOut));
     rig.stick(false);
     rig.release();
     for at in 0..256u64 {
         rig.device.read_at(&mut page, at % 200 * 4096).unwrap();
     }
-    assert_eq!(rig.fact("pages with the driver"), 0);
     rig.device.write_at(&[1; 4096], MIB / 2).unwrap();
     rig.device.flush().unwrap();
 }
 
-/// The written part of a page is kept, whatever becomes of reading the rest.
+/// The written part of a page is kept while the rest is read.
 #[test]
 fn a_page_that_could_not_be_read_in_time_keeps_what_was_written() {
-    let rig = Rig::new();
+    let rig = Rig::of(&small(32));
     rig.below.write_at(&[1; 4096], 0).unwrap();
     rig.device.write_at(&[2; 512], 1024).unwrap();
     rig.stick(true);
     let mut page = [0; 4096];
-    assert_eq!(kind(rig.device.read_at(&mut page, 0)), Some(Kind::TimedOut));
+    assert_eq!(kind(rig.device.read_at_with(&mut page, 0, soon())), Some(Kind::TimedOut));
     rig.stick(false);
-    rig.device.write_at(&[3; 512], 0).unwrap();
-    rig.device.read_at(&mut page[..512], 1024).unwrap();
-    assert_eq!(page[..512], [2; 512]);
     rig.release();
+    rig.device.write_at(&[3; 512], 0).unwrap();
     rig.device.read_at(&mut page, 0).unwrap();
     let found: Vec<u8> = page.chunks(512).map(|sector| sector[0]).collect();
     assert_eq!(found, [3, 1, 2, 1, 1, 1, 1, 1]);
     rig.device.flush().unwrap();
-    assert_eq!(rig.fact("pages with the driver"), 0);
 }
 
 /// A cache over a scripted device, with a clock that the test controls.
@@ -213,9 +206,8 @@ fn scripted(settings: &Settings) -> (Script, Arc<dyn Backend>) {
     (script, device)
 }
 
-fn by(token: u64, deadline: u64, mut bio: Bio) -> Bio {
+fn by(token: u64, mut bio: Bio) -> Bio {
     bio.set_token(token);
-    bio.set_deadline((deadline > 0).then_some(Time(deadline)));
     bio
 }
 
@@ -233,7 +225,7 @@ fn write_back_that_times_out_is_tried_less_and_less_often() {
     let (script, device) = scripted(&Settings { background: 0, dirty: 100, ..small(64) });
     let mut hand = Hand::on(&device);
     script.fail(Some(Fault::new(Kind::TimedOut, Stage::Queue)));
-    (0..2).for_each(|page| hand.submit(0, by(1, 0, write(page * 4096))));
+    (0..2).for_each(|page| hand.submit(0, by(1, write(page * 4096))));
     let (mut now, mut attempts) = (0, Vec::new());
     while attempts.len() < 6 {
         hand.ended(now);
@@ -244,85 +236,84 @@ fn write_back_that_times_out_is_tried_less_and_less_often() {
     }
     assert_eq!(attempts, [0, 100, 300, 700, 1500, 3100]);
     script.fail(None);
-    hand.submit(now, by(2, 0, Bio::flush()));
+    hand.submit(now, by(2, Bio::flush()));
     assert_eq!(hand.kinds(now).len(), 1, "the writer is told of the errors");
-    hand.submit(now, by(3, 0, Bio::flush()));
+    hand.submit(now, by(3, Bio::flush()));
     assert_eq!(hand.kinds(now), [(3, None)]);
 }
 
-/// Whatever a bio waits for in the cache, it ends by its deadline, with its memory.
+/// Whatever a bio waits for in the cache, it ends as soon as it is late or cancelled, with its memory.
 #[test]
-fn bios_end_by_their_deadlines_whatever_they_wait_for() {
-    let (script, device) = scripted(&Settings { background: 13, dirty: 13, window: 0, ..small(64) });
-    let mut hand = Hand::on(&device);
-    // Eight is the limit of dirty pages.
-    (0..8).for_each(|page| hand.submit(0, by(page, 0, write(page * 4096))));
-    assert_eq!(hand.kinds(0).len(), 8);
-    script.hold(true);
-    let range = |op: Op| Bio::new(op, 2048, 4096);
-    let waits = [
-        (10, by(10, MS, read(65536))),
-        (11, by(11, MS, write(65536 * 2))),
-        (12, by(12, MS, Bio::flush())),
-        (13, by(13, MS, range(Op::Discard))),
-        (14, by(14, 2 * MS, read(65536))),
-    ];
-    let expected: Vec<_> = waits.iter().map(|(token, _)| (*token, Some(Kind::TimedOut))).collect();
-    waits.into_iter().for_each(|(_, bio)| hand.submit(0, bio));
-    hand.lane.run(Time(0));
-    assert_eq!(hand.lane.next_wakeup(), Some(Time(MS.next_multiple_of(1024))));
-    assert_eq!(hand.kinds(MS), []);
-    assert_eq!(hand.kinds(MS + 1024), expected[..4]);
-    assert_eq!(hand.kinds(2 * MS + 1024), expected[4..]);
-    // The device works again, and so does the cache: no data was lost.
-    script.hold(false);
-    (0..4).for_each(|_| drop(hand.kinds(3 * MS)));
-    hand.submit(4 * MS, by(20, 0, Bio::flush()));
-    hand.submit(4 * MS, by(21, 0, range(Op::Discard)));
-    assert_eq!(hand.kinds(4 * MS), [(20, None), (21, None)]);
+fn bios_are_taken_back_whatever_they_wait_for() {
+    for is_late in [true, false] {
+        let (script, device) = scripted(&Settings { background: 13, dirty: 13, window: 0, ..small(64) });
+        let mut hand = Hand::on(&device);
+        // Eight is the limit of dirty pages.
+        (0..8).for_each(|page| hand.submit(0, by(page, write(page * 4096))));
+        assert_eq!(hand.kinds(0).len(), 8);
+        script.hold(true);
+        let range = |op: Op| Bio::new(op, 2048, 4096);
+        let waits = [read(65536), write(65536 * 2), Bio::flush(), range(Op::Discard), read(65536)];
+        let waits: Vec<Bio> = waits.into_iter().zip(10..).map(|(bio, token)| by(token, bio)).collect();
+        let late: Vec<Cancel> = waits.iter().map(|bio| Cancel::late(bio.identity())).collect();
+        waits.into_iter().for_each(|bio| hand.submit(0, bio));
+        assert_eq!(hand.kinds(0), []);
+        for (token, late) in (10..14).zip(late) {
+            let (which, kind) = match is_late {
+                true => (late, Kind::TimedOut),
+                false => (Cancel::token(token), Kind::Cancelled),
+            };
+            hand.cancel(0, which);
+            assert_eq!(hand.kinds(0), [(token, Some(kind))]);
+        }
+        // The device works again, and so does the cache: no data was lost.
+        script.hold(false);
+        let ended: Vec<_> = (0..4).flat_map(|_| hand.kinds(3 * MS)).collect();
+        assert_eq!(ended, [(14, None)]);
+        hand.submit(4 * MS, by(20, Bio::flush()));
+        hand.submit(4 * MS, by(21, range(Op::Discard)));
+        assert_eq!(hand.kinds(4 * MS), [(20, None), (21, None)]);
+    }
 }
 
-/// A reader with a short deadline does not affect another that waits for the same page.
+/// A reader that is late does not affect another that waits for the same page.
 #[test]
 fn one_reader_s_deadline_is_not_another_s() {
     let (script, device) = scripted(&Settings { window: 0, ..small(64) });
     let mut hand = Hand::on(&device);
     script.hold(true);
-    hand.submit(0, by(1, MS, read(0)));
-    hand.submit(0, by(2, 0, read(0)));
-    hand.submit(0, by(3, 3 * MS, read(0)));
-    hand.lane.run(Time(0));
-    let [first] = &script.seen()[..] else { panic!("one read for three") };
-    assert_eq!(first.deadline, Some(Time(MS.next_multiple_of(1024))), "the device knows of it");
-    assert_eq!(hand.kinds(MS + 1024), [(1, Some(Kind::TimedOut))]);
-    assert_eq!(script.seen().len(), 1, "the others try again");
-    assert_eq!(hand.kinds(3 * MS + 1024), [(3, Some(Kind::TimedOut))]);
+    let bios = [1, 2, 3].map(|token| by(token, read(0)));
+    let late = Cancel::late(bios[0].identity());
+    bios.into_iter().for_each(|bio| hand.submit(0, bio));
+    assert_eq!(hand.kinds(0), []);
+    hand.cancel(MS, late);
+    assert_eq!(hand.kinds(MS), [(1, Some(Kind::TimedOut))]);
+    assert_eq!(script.seen().len(), 1, "one read for three");
     script.hold(false);
-    assert_eq!(hand.kinds(4 * MS), [(2, None)]);
+    assert_eq!(hand.kinds(4 * MS), [(2, None), (3, None)]);
+    assert_eq!(script.seen().len(), 0);
 }
 
+/// A durable write whose data is with the disk ends with it, also in a cache that writes through.
 #[test]
-fn cancelling_reaches_a_bio_wherever_it_waits() {
-    let (script, device) = scripted(&Settings { background: 13, dirty: 13, window: 0, ..small(64) });
-    let mut hand = Hand::on(&device);
-    (0..8).for_each(|page| hand.submit(0, by(page, 0, write(page * 4096))));
-    assert_eq!(hand.kinds(0).len(), 8);
-    script.hold(true);
-    hand.submit(0, by(10, 0, read(65536)));
-    hand.submit(0, by(11, 0, write(65536 * 2)));
-    hand.submit(0, by(12, 0, Bio::flush()));
-    hand.submit(0, by(13, 0, Bio::new(Op::Discard, MIB, 65536)));
-    hand.submit(0, by(14, 0, read(65536)));
-    hand.lane.run(Time(0));
-    for token in 10..14 {
-        hand.lane.cancel(Time(0), token);
-        assert_eq!(hand.kinds(0), [(token, Some(Kind::Cancelled))], "{token}");
+fn a_write_that_the_disk_has_is_not_taken_back() {
+    for (through, flags) in [(Write::Back, Flags::FUA), (Write::Through, Flags::NONE)] {
+        let (script, device) = scripted(&Settings { write: through, ..small(64) });
+        let mut hand = Hand::on(&device);
+        let mut bio = by(1, write(0));
+        bio.add_flags(flags);
+        let late = Cancel::late(bio.identity());
+        script.hold(true);
+        hand.submit(0, bio);
+        assert_eq!(hand.kinds(0), []);
+        for which in [late, Cancel::token(1)] {
+            hand.cancel(0, which);
+            assert_eq!(hand.kinds(0), []);
+        }
+        script.hold(false);
+        assert_eq!(hand.kinds(0), [(1, None)]);
+        assert!(hand.lane.is_idle());
     }
-    script.hold(false);
-    (0..4).for_each(|_| hand.lane.run(Time(0)));
-    assert_eq!(hand.kinds(0), [(14, None)]);
-    hand.submit(0, by(20, 0, Bio::flush()));
-    assert_eq!(hand.kinds(0), [(20, None)]);
 }
 
 /// Pages are written back individually: the cache cannot write several atomically.
@@ -331,21 +322,19 @@ fn atomic_writes_are_refused() {
     let (script, device) = scripted(&small(64));
     assert_eq!(device.geometry().limits.atomic_write, 0);
     let mut hand = Hand::on(&device);
-    let mut bio = by(1, 0, write(0));
+    let mut bio = by(1, write(0));
     bio.add_flags(Flags::ATOMIC);
     hand.submit(0, bio);
     assert_eq!(hand.kinds(0), [(1, Some(Kind::Unsupported))]);
     assert!(script.seen().is_empty());
 }
 
-/// A discard waits for the writes in doubt in its range, or fails with `InDoubt`.
+/// A discard waits for the writes in its range that the disk has.
 #[test]
-fn a_discard_waits_for_what_is_in_doubt() {
-    let rig = Rig::new();
+fn a_discard_waits_for_what_is_late() {
+    let rig = Rig::of(&small(32));
     rig.device.write_at(&[5; 4096], 0).unwrap();
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
+    rig.flush_late();
     let mut channel = rig.device.channel(4).unwrap();
     let now = rig.world.clock().now();
     let mut bio = Bio::new(Op::Discard, 0, 65536);
@@ -356,8 +345,8 @@ fn a_discard_waits_for_what_is_in_doubt() {
     while channel.outstanding() > 0 {
         channel.wait(&mut done, None);
     }
-    assert_eq!((done[0].pos() / 65536, done[0].status()), (2, Ok(())), "it begins behind the doubt");
-    assert_eq!(done[1].status().unwrap_err().kind, Kind::InDoubt);
+    assert_eq!((done[0].pos() / 65536, done[0].status()), (2, Ok(())), "it begins behind the late write");
+    assert_eq!(done[1].status().unwrap_err().kind, Kind::TimedOut);
     assert!(channel.submit(Bio::new(Op::Discard, 0, 65536)).is_ok());
     channel.poll(&mut done);
     assert_eq!(channel.outstanding(), 1);
@@ -365,81 +354,4 @@ fn a_discard_waits_for_what_is_in_doubt() {
     channel.wait(&mut done, None);
     assert_eq!(done[2].status(), Ok(()));
     assert_eq!(rig.first(&rig.device), 0);
-}
-
-/// A discard that waits for writes in doubt is no reason for writers at the limit to wait, too.
-#[test]
-fn writers_are_told_of_doubt_beside_a_discard_that_waits() {
-    let rig = Rig::of(&Settings { background: 25, dirty: 25, ..small(32) });
-    // As many as may be dirty.
-    (0..8u64).for_each(|page| rig.device.write_at(&[5; 4096], page * 4096).unwrap());
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
-    let (mut channel, mut done) = (rig.device.channel(4).unwrap(), Vec::new());
-    assert!(channel.submit(Bio::new(Op::Discard, 0, 4096)).is_ok());
-    assert!(channel.poll(&mut done) == 0 && channel.outstanding() == 1);
-    // The pause of write-back is over.
-    rig.world.clock().advance_to(rig.world.clock().now() + Span::from_secs(1));
-    assert!(channel.submit(write(65536)).is_ok());
-    (0..8).for_each(|_| _ = channel.poll(&mut done));
-    let found: Vec<_> =
-        done.iter().map(|bio| (bio.op(), bio.status().err().map(|fault| fault.kind))).collect();
-    rig.release();
-    channel.wait(&mut done, None);
-    assert_eq!(found, [(Op::Write, Some(Kind::InDoubt))]);
-    assert_eq!(done[1].status(), Ok(()));
-}
-
-/// Runs the cache by its own wakeups and the events of the disk for a time.
-fn let_pass(rig: &Rig, channel: &mut Channel, span: Span) {
-    let end = rig.world.clock().now() + span;
-    // Far more than it needs.
-    for _ in 0..100_000 {
-        let now = rig.world.clock().now();
-        if now >= end {
-            return;
-        }
-        let wakeup = channel.next_wakeup().map_or(end, |at| at.max(now).min(end));
-        match rig.world.next_event().is_none_or(|event| wakeup <= event) {
-            true => rig.world.clock().advance_to(wakeup),
-            false => _ = rig.world.pass(None),
-        }
-        channel.poll(&mut Vec::new());
-    }
-}
-
-/// New versions of many pages in doubt do not keep the pages behind them from being written, nor other writers from going on.
-#[test]
-fn what_is_behind_pages_in_doubt_is_written() {
-    const PAGES: u64 = 1100;
-    const OTHERS: u64 = 200;
-    let (expire, size) = (Span::from_secs(30), 20_000 * 4096);
-    let rig =
-        Rig::sized(32 * MIB, &Settings { size, background: 20, dirty: 20, expire, window: 0, ..small(0) });
-    let pages = |byte: u8, count: u64| vec![byte; count as usize * 4096];
-    rig.device.write_at(&pages(5, PAGES), 0).unwrap();
-    rig.stick(true);
-    assert_eq!(kind(rig.device.flush()), Some(Kind::TimedOut));
-    rig.stick(false);
-    let away = rig.fact("pages with the driver");
-    rig.device.write_at(&pages(7, PAGES), 0).unwrap();
-    let mut channel = rig.device.channel(1).unwrap();
-    // They expire with those in doubt, and behind them.
-    rig.device.write_at(&pages(6, OTHERS), 2000 * 4096).unwrap();
-    let_pass(&rig, &mut channel, Span::from_secs(40));
-    let dirty = rig.fact("dirty pages");
-    // Up to the limit of 4,000 dirty pages, and beyond.
-    let beyond: Vec<_> =
-        (0..250).map(|at| kind(rig.device.write_at(&pages(8, 10), (3000 + 10 * at) * 4096))).collect();
-    rig.release();
-    let flushed = kind(rig.device.flush());
-    assert_eq!((away, dirty), (PAGES, 2 * PAGES), "the others have been written");
-    assert!(beyond.iter().all(Option::is_none), "{beyond:?}");
-    assert_eq!((flushed, rig.fact("pages with the driver")), (None, 0));
-    let mut page = [0; 4096];
-    for (at, byte) in [(0, 7), (PAGES - 1, 7), (2000, 6), (5499, 8)] {
-        rig.below.read_at(&mut page, at * 4096).unwrap();
-        assert_eq!(page, [byte; 4096], "page {at}");
-    }
 }

@@ -76,7 +76,7 @@ fn what_failed_before_the_device_was_flushed_is_not_durable() {
 }
 
 /// A life in which a write through the cache succeeded without having reached the disk: its page was of a later epoch, and the
-/// disk returned a write in doubt to a page of an earlier one meanwhile.
+/// disk returned a write of a page of an earlier one meanwhile.
 #[test]
 fn a_write_that_comes_back_late_is_made_again_before_those_behind_a_barrier() {
     let trouble = Trouble { timeouts: true, ..Trouble::default() };

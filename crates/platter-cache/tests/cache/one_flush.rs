@@ -6,7 +6,7 @@ use crate::script::{Hand, Script};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::Kind;
 use platter_block::hint::Hint;
-use platter_block::time::Time;
+use platter_block::lane::Cancel;
 use platter_cache::{self as cache, Settings};
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
@@ -140,11 +140,10 @@ fn a_preflush_and_a_barrier_flush_once_before_their_data() {
     }
 }
 
-/// A flush that is given up while shards write does not flush the disk, which the next one does. The data is written once, and
+/// A flush that is taken back while shards write does not flush the disk, which the next one does. The data is written once, and
 /// flushed once.
 #[test]
-fn a_flush_that_is_given_up_leaves_its_second_step_to_the_next() {
-    let late = Time(2_000_000);
+fn a_flush_that_is_taken_back_leaves_its_second_step_to_the_next() {
     for (disk_has_begun, is_cancelled) in [(false, false), (false, true), (true, false), (true, true)] {
         let case = format!("disk has begun: {disk_has_begun}, is cancelled: {is_cancelled}");
         let script = Script::new("script", 16 << 20);
@@ -155,7 +154,7 @@ fn a_flush_that_is_given_up_leaves_its_second_step_to_the_next() {
         script.hold(true);
         let mut flush = Bio::flush();
         flush.set_token(1);
-        flush.set_deadline((!is_cancelled).then_some(Time(1_000_000)));
+        let late = Cancel::late(flush.identity());
         hand.submit(0, flush);
         assert_eq!(hand.kinds(0), [], "{case}");
         assert_eq!(ops(), [Op::Write; 2], "{case}");
@@ -164,18 +163,16 @@ fn a_flush_that_is_given_up_leaves_its_second_step_to_the_next() {
             assert_eq!(hand.kinds(0), [], "{case}");
             assert_eq!(ops(), [Op::Flush], "{case}");
         }
-        if is_cancelled {
-            hand.lane.cancel(Time(0), 1);
-        }
+        hand.cancel(0, if is_cancelled { Cancel::token(1) } else { late });
         let kind = if is_cancelled { Kind::Cancelled } else { Kind::TimedOut };
-        assert_eq!(hand.kinds(late.0), [(1, Some(kind))], "{case}");
+        assert_eq!(hand.kinds(0), [(1, Some(kind))], "{case}");
         script.hold(false);
-        (0..4).for_each(|_| assert_eq!(hand.kinds(late.0), [], "{case}"));
+        (0..4).for_each(|_| assert_eq!(hand.kinds(0), [], "{case}"));
         assert_eq!(ops(), [], "{case}");
         let mut flush = Bio::flush();
         flush.set_token(2);
-        hand.submit(late.0, flush);
-        assert_eq!(hand.kinds(late.0), [(2, None)], "{case}");
+        hand.submit(0, flush);
+        assert_eq!(hand.kinds(0), [(2, None)], "{case}");
         // A flush of the disk that has begun ends after all, and covers the data.
         let expected = if disk_has_begun { &[][..] } else { &[Op::Flush] };
         assert_eq!(ops(), expected, "{case}");

@@ -156,6 +156,8 @@ fn wrong_specs_are_pointed_at() {
         ("null(1T, depth=1000000)", &["depth", "from 1 to 16384"]),
         ("null(1T, depth=0)", &["depth", "from 1 to 16384"]),
         ("null(1T, unplug_thresh=3)", &["unplug_thresh", "no effect"]),
+        ("null(1T, abort_grace=3s)", &["abort_grace", "no effect"]),
+        ("null(1T, timeout=1s, on_return=go)", &["on_return", "refresh", "stay"]),
         ("null(0)", &["size", "from 512 to 4096P"]),
         ("null(1000)", &["1000", "multiple of 512"]),
         ("null(99999P)", &["4096P"]),

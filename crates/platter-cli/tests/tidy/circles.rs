@@ -106,7 +106,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-kit/src/soak/run.rs",
         "Run",
-        12,
+        13,
         "the state of one soak; each file has one kind of action and its check",
     ),
     (

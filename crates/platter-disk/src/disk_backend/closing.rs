@@ -2,17 +2,19 @@
 //!
 //! The memory of a request cannot be freed before the kernel has returned the request, and a change in flight may
 //! still reach the disk. A thread that drops a lane therefore waits, but only for a limited time: then the remaining
-//! requests go to a thread that ends when the kernel has returned everything, and until then their changes are in
-//! doubt.
+//! requests go to a thread that ends when the kernel has returned everything. Until then the whole device is in the fence of the
+//! handle that was closed (`fence.rs`).
 
-use super::doubts::Owner;
+use super::silence::Silent;
 use super::{OwnLane, Shared, SharedLane};
 use crate::clock::Clock;
-use crate::sync::{Mutex, lock};
+use crate::fence::{Left, LeftQueue, left_with_disk};
+use crate::sync::{Mutex, Ordering, lock};
+use platter_block::fault::Kind;
 use platter_block::lane::Lane;
 use platter_block::queue::{QueueLane, Store};
 use platter_block::time::{Span, Time};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How long the drop of a lane waits for its requests.
@@ -29,7 +31,7 @@ fn drain<S: Store>(lane: &mut QueueLane<S>, clock: &Clock) {
     lane.queue.freeze();
     wait_for(lane, clock, PATIENCE);
     if lane.in_flight() > 0 {
-        lane.cancel_where(clock.now(), &|_| true);
+        lane.cancel_where(clock.now(), &|_| true, Kind::Cancelled);
         wait_for(lane, clock, CANCEL_PATIENCE);
     }
     // Borrowed memory cannot be kept: its owner waits without a limit, and so must this.
@@ -58,27 +60,50 @@ fn wait_for(lane: &mut impl Lane, clock: &Clock, time: Span) {
 }
 
 /// Drops completed bios of a lane that is being closed.
-fn discard_done(lane: &mut impl Lane) {
+fn discard_done(lane: &mut (impl Lane + ?Sized)) {
     let mut done = Vec::new();
     lane.take_done(&mut done);
 }
 
-/// The rest of a closed lane, for a thread of its own.
-struct Leftover {
-    lane: Option<Box<dyn Lane>>,
-    /// The device, unless it is gone, and the number of the lane's queue.
-    device: Option<(Arc<Shared>, Owner)>,
+/// The requests of a closed lane, which the gauges of the device count until the disk has returned all of them.
+struct Counted {
+    shared: Weak<Shared>,
+    requests: u32,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.shared.upgrade().iter().for_each(|shared| {
+            shared.left.fetch_sub(self.requests, Ordering::Relaxed);
+        });
+    }
+}
+
+/// The rest of a closed lane.
+pub(super) struct Leftover {
+    // Dropped in this order: the driver waits until the kernel has returned everything, and then nothing is late any more.
+    lane: Box<dyn Lane>,
+    _silent: Option<Silent>,
+    _left: Option<Arc<Left>>,
+    _counted: Counted,
 }
 
 impl Leftover {
-    /// Blocks until the kernel has returned everything.
-    fn end(mut self) {
-        // This thread cannot reap a ring that belongs to the thread that opened it, but every driver waits when it is
-        // dropped. The memory belongs to the queue, which is dropped after it.
-        drop(self.lane.take());
-        if let Some((shared, owner)) = self.device.take() {
-            shared.doubts.remove_owner(&shared.gate, owner);
-            shared.lanes.ring_all();
+    fn new(
+        shared: Weak<Shared>,
+        lane: impl Lane + 'static,
+        silent: Option<Silent>,
+        left: Option<Arc<Left>>,
+    ) -> Leftover {
+        let requests = lane.in_flight();
+        shared.upgrade().iter().for_each(|shared| {
+            shared.left.fetch_add(requests, Ordering::Relaxed);
+        });
+        Leftover {
+            _counted: Counted { shared, requests },
+            lane: Box::new(lane),
+            _silent: silent,
+            _left: left,
         }
     }
 
@@ -87,29 +112,33 @@ impl Leftover {
         let place = Arc::new(Mutex::new(Some(self)));
         let other = Arc::clone(&place);
         let builder = std::thread::Builder::new().name("platter-leftover".to_string());
-        let spawned = builder.spawn(move || {
-            let leftover = lock(&other).take();
-            leftover.into_iter().for_each(Leftover::end);
-        });
+        // This thread cannot reap a ring that belongs to the thread that opened it, but every driver waits when it is
+        // dropped. The memory belongs to the queue, which is dropped after it.
+        let spawned = builder.spawn(move || drop(lock(&other).take()));
         if spawned.is_err() {
-            // No thread can be started, and waiting could take for ever: the memory is leaked, and the doubt stays.
+            // No thread can be started, and waiting could take for ever: the memory is leaked, and the fence stays.
             std::mem::forget(lock(&place).take());
         }
     }
 }
 
+impl LeftQueue for Shared {
+    fn run(&self, now: Time) {
+        self.run_control(now, None);
+    }
+}
+
 impl Shared {
-    /// The lane of a queue is being closed. Gives up requests that its driver does not return in time.
-    pub(super) fn close_lane(self: &Arc<Shared>, mut lane: OwnLane, owner: Owner) {
+    /// The lane of a queue is being closed.
+    pub(super) fn close_lane(&self, mut lane: OwnLane, silent: Option<Silent>) {
         if self.clock.simulated().is_some() {
-            return self.leave_over(lane, owner);
+            return self.leave_over(lane, silent);
         }
         drain(&mut lane, &self.clock);
         if lane.in_flight() > 0 {
-            lane.queue.give_up_all(self.clock.now());
             discard_done(&mut lane);
-            let device = Some((Arc::clone(self), owner));
-            Leftover { lane: Some(Box::new(lane)), device }.end_elsewhere();
+            let left = lane.queue.has_changes().then(|| left_with_disk(None)).flatten();
+            Leftover::new(Weak::clone(&self.itself), lane, silent, left).end_elsewhere();
         }
     }
 
@@ -120,44 +149,49 @@ impl Shared {
         }
         drain(&mut lane, clock);
         if lane.in_flight() > 0 {
-            Leftover { lane: Some(Box::new(lane)), device: None }.end_elsewhere();
+            Leftover::new(Weak::new(), lane, None, None).end_elsewhere();
         }
     }
 
-    /// A simulated disk still carries out the changes that it has, in virtual time: the rest of the lane is run by
-    /// the users of the shared queue, which includes all lanes while a range is in doubt. A remaining read ends with
-    /// the lane.
-    fn leave_over(&self, mut lane: OwnLane, owner: Owner) {
+    /// A simulated disk still carries out the requests that it has, in virtual time: the rest of the lane is run by
+    /// the users of the shared queue, which are all lanes until then.
+    fn leave_over(&self, mut lane: OwnLane, silent: Option<Silent>) {
         if lane.in_flight() == 0 {
             return;
         }
         lane.queue.freeze();
-        lane.queue.give_up_all(self.clock.now());
         discard_done(&mut lane);
-        if lane.queue.is_in_doubt() {
-            lock(&self.leftovers).push((lane, owner));
-        } else {
-            self.forget(lane, owner);
-        }
-    }
-
-    /// A closed lane can no longer change the disk.
-    fn forget(&self, lane: OwnLane, owner: Owner) {
-        drop(lane);
-        self.doubts.remove_owner(&self.gate, owner);
-        self.lanes.ring_all();
+        let queue: Weak<dyn LeftQueue> = Weak::clone(&self.itself) as Weak<dyn LeftQueue>;
+        let left = lane.queue.has_changes().then(|| left_with_disk(Some(queue))).flatten();
+        let leftover = Leftover::new(Weak::clone(&self.itself), lane, silent, left);
+        lock(&self.leftovers).push(leftover);
+        self.gate.set_leftovers(true);
     }
 
     /// Runs the remaining requests of closed lanes in a simulation.
+    #[inline]
     pub(super) fn run_leftovers(&self, now: Time) {
-        if self.clock.simulated().is_none() {
-            return;
+        if self.gate.look().has_leftovers() {
+            self.run_all_leftovers(now);
         }
+    }
+
+    #[cold]
+    fn run_all_leftovers(&self, now: Time) {
         let mut leftovers = lock(&self.leftovers);
-        leftovers.iter_mut().for_each(|(lane, _)| lane.run(now));
-        let over: Vec<(OwnLane, Owner)> =
-            leftovers.extract_if(.., |(lane, _)| !lane.queue.is_in_doubt()).collect();
+        for leftover in leftovers.iter_mut() {
+            leftover.lane.run(now);
+            discard_done(&mut *leftover.lane);
+        }
+        let over: Vec<Leftover> =
+            leftovers.extract_if(.., |leftover| leftover.lane.in_flight() == 0).collect();
+        if leftovers.is_empty() {
+            self.gate.set_leftovers(false);
+        }
         drop(leftovers);
-        over.into_iter().for_each(|(lane, owner)| self.forget(lane, owner));
+        if !over.is_empty() {
+            drop(over);
+            self.lanes.ring_all();
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The shared queue of a disk and how it is run.
 
-use super::doubts::Owner;
 use super::lanes::{Hold, LaneCell};
+use super::silence::Silent;
 use super::{NO_CHANNEL, Shared, SharedLane};
 use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
@@ -39,8 +39,8 @@ pub(super) struct Control {
     alarm: Option<Time>,
     /// When to check again the lanes that a barrier waits for.
     look_at: Option<Time>,
-    /// Version of the doubts that the queue knows of.
-    doubts: u32,
+    /// The queue is silent.
+    pub(super) silent: Option<Silent>,
     inbox: Vec<(Bio, Prebuilt)>,
     done: Vec<Bio>,
     /// Bios of the shared queue that have failed, as of the last look.
@@ -64,7 +64,7 @@ impl Control {
             completions_unseen: false,
             alarm: None,
             look_at: None,
-            doubts: 0,
+            silent: None,
             inbox,
             done,
             failed: 0,
@@ -89,11 +89,6 @@ impl Control {
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
         let look_at = self.look_at;
         self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
-    }
-
-    /// Has the queue run at this time, or earlier.
-    pub(super) fn look_by(&mut self, at: Time) {
-        self.look_at = Time::earliest(self.look_at, Some(at));
     }
 
     /// The queue's lane, for dropping the device.
@@ -176,6 +171,8 @@ impl Shared {
         if self.has_inbox.swap(false, Ordering::SeqCst) {
             std::mem::swap(&mut *lock(&self.inbox), &mut control.inbox);
         }
+        self.look_at_silence(now, control);
+        self.run_leftovers(now);
         if control.lane_mut().is_none() {
             if control.inbox.is_empty() {
                 return;
@@ -200,9 +197,7 @@ impl Shared {
                 None
             }
         };
-        let looks = self.look_at_doubts(now, control);
-        self.tell_doubts(now, control);
-        self.look_at_lanes(now, control, barriers, looks);
+        self.look_at_lanes(now, control, barriers);
         let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
             let (size, largest) = self.extent.sizes();
@@ -223,23 +218,14 @@ impl Shared {
         if lane.queue.stalled_barriers() > stalled {
             self.note_stall();
         }
-        if self.tell_doubts(now, control)
-            && let Some(lane) = control.lane_mut()
-        {
-            // Held bios may start now, or nothing may start any more.
-            lane.run(now);
-        }
-        self.run_leftovers(now);
-        if control.queue().holds_for_doubt() {
-            self.fail_stalled(now, control);
-        }
+        let is_silent = lane.queue.is_silent();
+        self.note_silence(is_silent, &mut control.silent);
         let Some(lane) = control.lane_mut() else { return };
         if self.unplugs.tell(lane.queue.is_plugged()) {
             self.control.again();
         }
         let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        self.control_forsaken.store(lane.queue.has_forsaken_flush(), Ordering::Relaxed);
         control.inbox = inbox;
         // A lane that polls for the others sleeps until the old alarm, and the lane that runs the queue now may go
         // away.
@@ -253,40 +239,50 @@ impl Shared {
         parts.end(Part::Dispatch);
     }
 
-    /// Checks whether the driver of the shared queue has returned given-up requests, and whether the device has
-    /// completed given-up requests of lanes that are not run. Called before bios are taken in, so that none fails
-    /// because of a doubt that has ended. Returns whether any doubt is left.
-    #[inline]
-    fn look_at_doubts(&self, now: Time, control: &mut Control) -> bool {
-        if !self.gate.look().is_doubtful() {
-            return false;
-        }
-        if let Some(lane) = control.lane_mut() {
-            lane.run(now);
-        }
-        self.doubts.forget_complete(&self.gate, |owner| self.lanes.outstanding(owner))
+    /// A barrier was given up: records the lanes that caused it.
+    #[cold]
+    fn note_stall(&self) {
+        let lanes = self.lanes.that_hold();
+        let text = match lanes.is_empty() {
+            true => "other lanes of the device had I/O that they did not report".to_string(),
+            false => format!(
+                "{} had I/O out and did not poll for it; poll or close it, or raise barrier_timeout",
+                lanes.join("; ")
+            ),
+        };
+        *lock(&self.stall) = text;
     }
 
-    /// Tells the shared queue which requests other queues have given up; returns whether that has changed.
-    fn tell_doubts(&self, now: Time, control: &mut Control) -> bool {
-        let version = self.doubts.version();
-        if version == control.doubts {
-            return false;
+    /// Fails the shared queue of a disk that does not answer, or has it go on. Called before bios are taken in.
+    #[inline]
+    fn look_at_silence(&self, now: Time, control: &mut Control) {
+        if self.gate.look().is_failed() {
+            self.look_at_failed(now, control);
         }
-        control.doubts = version;
+    }
+
+    #[cold]
+    fn look_at_failed(&self, now: Time, control: &mut Control) {
+        if !self.may_return() {
+            return control.queue().set_failed(now, true);
+        }
+        // The size may have changed meanwhile. If it cannot be measured, the disk's own errors will tell.
+        let _ = self.extent.look(false, &*self.disk, &self.gate);
         let queue = control.queue();
-        self.doubts.others(Owner::CONTROL, |ranges, stuck| {
-            queue.set_outside_doubts(now, ranges.iter().copied());
-            queue.set_stuck(now, stuck);
-        });
-        true
+        queue.set_failed(now, false);
+        queue.recovered();
+        self.flushes.fail_once();
+        self.gate.set_failed(false);
+        // The gate is as before the failure: a lane that has been idle since must look before it uses its own queue, which still refuses.
+        self.gate.announce_change();
+        self.lanes.ring_all();
     }
 
     /// Tells a barrier whether lanes have anything in their own queues.
-    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool, doubts: bool) {
+    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
         // In a simulation the events of the disks are sufficient.
         let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
-        control.look_at = look_at.filter(|_| doubts);
+        control.look_at = None;
         if !barriers && !control.queue().barrier_pending() {
             return;
         }

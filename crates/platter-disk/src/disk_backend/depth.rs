@@ -79,11 +79,6 @@ impl Depth {
         }
     }
 
-    /// Whether the lane is short of depth.
-    pub(super) fn is_hungry(&self) -> bool {
-        self.hungry
-    }
-
     /// The lane is being closed, and its queue with it.
     pub(super) fn close(&mut self, shared: &Shared) {
         shared.tokens.give(std::mem::take(&mut self.tokens));

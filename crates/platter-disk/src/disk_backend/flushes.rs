@@ -119,6 +119,11 @@ impl Flushes {
         state.wanted && state.holder == Holder::Nothing
     }
 
+    /// The next flush goes through the shared queue, which fails it.
+    pub(crate) fn fail_once(&self) {
+        lock(&self.state).failed = true;
+    }
+
     /// The failure has been acknowledged.
     pub(crate) fn acknowledge(&self) {
         lock(&self.state).failed = false;
@@ -134,7 +139,7 @@ impl State {
     fn end(&mut self, how: Ended) {
         self.holder = Holder::Nothing;
         match how {
-            Ended::Succeeded => self.succeeded = self.begun,
+            Ended::Succeeded => (self.succeeded, self.failed) = (self.begun, false),
             Ended::Failed => self.failed = true,
             Ended::Undone => {}
         }

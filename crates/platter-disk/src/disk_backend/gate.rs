@@ -9,10 +9,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// All bios go through the shared queue: the device has an elevator.
 const SHARED: u64 = 1 << 63;
-/// All bios go through the shared queue: a range of the device is in doubt.
-const IN_DOUBT: u64 = 1 << 62;
-/// All bios go through the shared queue, which fails them: given-up requests hold the whole depth.
-const STUCK: u64 = 1 << 61;
+/// All bios go through the shared queue, which runs the lanes that were closed while a simulated disk had requests of theirs.
+const LEFT: u64 = 1 << 62;
+/// All bios go through the shared queue, which fails them: the disk does not answer.
+const FAILED: u64 = 1 << 61;
 /// Number of closings that have not been opened.
 const CLOSINGS: u64 = (1 << 32) - 1;
 /// Number of changes that lanes have to look up, modulo 2^24.
@@ -36,12 +36,7 @@ impl View {
     /// Everything goes through the shared queue.
     #[inline]
     pub(crate) fn is_shared(self) -> bool {
-        self.0 & (SHARED | IN_DOUBT | STUCK) != 0
-    }
-
-    /// A range is in doubt, or nothing can start.
-    pub(crate) fn is_doubtful(self) -> bool {
-        self.0 & (IN_DOUBT | STUCK) != 0
+        self.0 & (SHARED | LEFT | FAILED) != 0
     }
 
     /// Whether the device has an elevator.
@@ -49,12 +44,17 @@ impl View {
         self.0 & SHARED != 0
     }
 
-    /// Nothing can start.
-    pub(crate) fn is_stuck(self) -> bool {
-        self.0 & STUCK != 0
+    /// The disk does not answer.
+    pub(crate) fn is_failed(self) -> bool {
+        self.0 & FAILED != 0
     }
 
-    /// The open gate of a device without an elevator and without doubt, with the present count of changes.
+    /// A simulated disk has requests of closed lanes.
+    pub(crate) fn has_leftovers(self) -> bool {
+        self.0 & LEFT != 0
+    }
+
+    /// The open gate of a device without an elevator whose disk answers, with the present count of changes.
     pub(crate) fn open(self) -> View {
         View(self.0 & CHANGES)
     }
@@ -96,10 +96,14 @@ impl Gate {
         self.set(SHARED, shared);
     }
 
-    /// Sets whether a range is in doubt, and whether nothing can start.
-    pub(crate) fn set_doubt(&self, in_doubt: bool, stuck: bool) {
-        self.set(IN_DOUBT, in_doubt);
-        self.set(STUCK, stuck);
+    /// Sets whether the disk does not answer.
+    pub(crate) fn set_failed(&self, failed: bool) {
+        self.set(FAILED, failed);
+    }
+
+    /// Sets whether a simulated disk has requests of closed lanes.
+    pub(crate) fn set_leftovers(&self, left: bool) {
+        self.set(LEFT, left);
     }
 
     /// Makes every lane look up changes before its next batch.

@@ -1,10 +1,10 @@
 //! A lane of a disk: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
 use super::depth::Depth;
-use super::doubts::Owner;
 use super::gate::View;
 use super::lanes::LaneCell;
 use super::listen::Listed;
+use super::silence::Silent;
 use super::{OwnLane, Shared};
 use crate::bounce::Bouncer;
 use crate::sync::Ordering;
@@ -12,7 +12,7 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::driver::Driver;
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::{Bell, Cancel, Lane};
 use platter_block::queue::{Prebuilt, Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -30,8 +30,6 @@ pub(super) struct DiskLane {
     pub(super) cell: Arc<LaneCell>,
     pub(super) route: u32,
     pub(super) lane_use: LaneUse,
-    /// The number of the lane's own queue, for reports to the device.
-    pub(super) owner: Owner,
     /// The caller's plug: bios in order that have not entered a queue yet.
     plug: VecDeque<Bio>,
     pub(super) local: Option<OwnLane>,
@@ -41,14 +39,14 @@ pub(super) struct DiskLane {
     looked: View,
     /// The regions that the lane's driver knows.
     regions: Vec<RegionId>,
-    /// Timeout of bios without a deadline.
-    timeout: Option<Span>,
     /// Whether `cell.busy` is set.
     busy: bool,
-    /// The lane's driver still has given-up requests; other threads need not wait for these.
-    lingers: bool,
-    /// The driver of the shared queue may still have given-up requests of this lane. `lingers` is then set too.
-    lingers_away: bool,
+    /// The lane's own queue is silent.
+    silent: Option<Silent>,
+    /// The lane's own queue refuses everything, because the disk does not answer.
+    fails: bool,
+    /// The driver's time for a request is limited.
+    has_timeouts: bool,
     pub(super) depth: Depth,
     /// Bios of this lane in the shared queue.
     pub(super) away: usize,
@@ -74,16 +72,13 @@ impl DiskLane {
     /// Announces that the plugged bios go to the lane's own queue. `false`: they went to the shared one, or failed.
     #[inline]
     fn enter(&mut self, now: Time) -> bool {
-        if let Some(timeout) = self.timeout {
-            self.set_deadlines(now + timeout);
-        }
         let gate = &self.shared.gate;
         let counted = self.busy && self.cell.busy.go_on();
         let enters = match self.busy {
             true => gate.look() == self.expected && !counted,
             false => gate.look() == self.expected && self.cell.busy.enter(gate, self.expected),
         };
-        if !enters && !self.enter_with_care(counted) {
+        if !enters && !self.enter_with_care(now, counted) {
             return false;
         }
         self.busy = true;
@@ -106,8 +101,7 @@ impl DiskLane {
     fn wait_local(&mut self, now: Time, timeout: Option<Span>) {
         let Some(local) = &mut self.local else { return };
         if local.in_flight() > 0 || local.queue.has_work() {
-            let doubtful = self.shared.gate.look().is_doubtful();
-            return self.cell.while_waiting(doubtful, || local.wait(now, timeout));
+            return local.wait(now, timeout);
         }
         // Only the passing of time can end this wait: the end of a pause, or a deadline.
         if !local.queue.is_idle() {
@@ -116,7 +110,6 @@ impl DiskLane {
     }
 
     /// One round of the lane's own queue, which gets the plugged bios if there are any.
-    // Also called when the queue is run for given-up requests, which is rare.
     #[inline(always)]
     fn run_local(&mut self, now: Time, plugged: bool) {
         if self.shared.scope.is_some() {
@@ -164,11 +157,9 @@ impl DiskLane {
             self.run_local(now, plugged);
             self.take_local(out);
             if self.shared.tokens.is_wanted() {
-                self.share_depth(now);
+                self.share_depth();
             }
             self.rest(now);
-        } else if self.lingers {
-            self.run_lingering(now);
         }
         if self.away > 0 && !self.has_all_mail() {
             self.help(now);
@@ -194,31 +185,27 @@ impl DiskLane {
     /// Announces whether other threads have to wait for the lane's own queue.
     #[inline(always)]
     fn rest(&mut self, now: Time) {
-        match self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest()) {
+        let rest = self.local.as_ref().map_or(Rest::Settled, |local| local.queue.rest());
+        match rest {
             Rest::Settled => self.leave(now),
-            Rest::Started => {
-                self.cell.busy.all_started();
-                if self.shared.gate.look() != self.expected {
-                    self.help_barrier(now);
-                }
-            }
-            Rest::Waits => {
-                if self.shared.gate.look() != self.expected {
-                    self.cell.note_run(now);
-                }
-            }
+            Rest::Started => self.cell.busy.all_started(),
+            Rest::Waits => {}
+        }
+        if rest != Rest::Settled && self.shared.gate.look() != self.expected {
+            self.look_at_gate(now);
+        }
+        if self.has_timeouts {
+            self.look_at_silence(now);
         }
     }
 
     #[inline]
     fn leave(&mut self, now: Time) {
         self.busy = false;
-        if let Some(local) = &mut self.local {
-            if self.depth.tokens > 0 {
-                self.depth.give_back(&self.shared, &mut local.queue);
-            }
-            // Empty except for given-up requests.
-            self.lingers = local.in_flight() > 0 || self.lingers_away;
+        if let Some(local) = &mut self.local
+            && self.depth.tokens > 0
+        {
+            self.depth.give_back(&self.shared, &mut local.queue);
         }
         self.cell.busy.leave();
         if self.shared.gate.look() != self.expected {
@@ -326,16 +313,12 @@ impl Lane for DiskLane {
         self.local.as_ref().map_or(0, Lane::in_flight) + shared
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
-        self.cancel_all(now, token);
+    fn cancel(&mut self, now: Time, which: &Cancel) {
+        self.cancel_all(now, which);
     }
 
     fn is_idle(&self) -> bool {
         self.plug.is_empty() && self.away == 0 && self.local.as_ref().is_none_or(Lane::is_idle)
-    }
-
-    fn lingers(&self) -> bool {
-        self.lingers
     }
 
     fn register(&mut self, region: &Region) {

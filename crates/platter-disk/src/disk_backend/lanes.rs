@@ -1,40 +1,28 @@
 //! The list of a disk's lanes, and how bios are routed back to them.
 
-use super::doubts::Owner;
 use super::gate::Seen;
 use super::woken::Woken;
 use super::{Busy, Mailbox};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
+use crate::fence::Left;
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
 use platter_block::lane::Bell;
 use platter_block::statistics::{Gauges, Statistics};
-use platter_block::time::{Span, Time};
 use std::sync::Arc;
-
-/// How long before I/O fails because of a lane that is not run this lane is asked to run.
-const GRACE: Span = Span::from_secs(1);
 
 /// The part of a lane that its device knows.
 pub(super) struct LaneCell {
     pub(super) busy: Busy,
     pub(super) mailbox: Mailbox,
     pub(super) counters: Arc<Counters>,
-    /// The number of the lane's own queue, for reports to the device.
-    owner: Owner,
     /// The lane sleeps only on its bell: another lane polls the driver of the shared queue.
     pub(super) leaves_polling: AtomicBool,
     lane_use: LaneUse,
     /// Name of the thread that opened it.
     opener: String,
-    /// When the lane was last run since it gave up a request; announces nothing, so no order is needed.
-    ran: AtomicU64,
-    /// When it was asked to run because others wait for what only it can see.
-    asked: AtomicU64,
-    /// The owner sleeps until its own driver has something, which ends by itself.
-    waits: AtomicBool,
     /// Count of the requests that the device still has of the lane, if any thread may read it.
     outstanding: Mutex<Option<Arc<dyn Outstanding>>>,
 }
@@ -55,60 +43,17 @@ pub(super) enum Hold {
 }
 
 impl LaneCell {
-    fn new(counters: Arc<Counters>, owner: Owner, lane_use: LaneUse, woken: Arc<Woken>) -> LaneCell {
+    fn new(counters: Arc<Counters>, lane_use: LaneUse, woken: Arc<Woken>) -> LaneCell {
         let opener = std::thread::current().name().unwrap_or("without a name").to_string();
         LaneCell {
             busy: Busy::new(),
             mailbox: Mailbox::new(woken),
             counters,
-            owner,
             leaves_polling: AtomicBool::new(false),
             lane_use,
             opener,
-            ran: AtomicU64::new(0),
-            asked: AtomicU64::new(0),
-            waits: AtomicBool::new(false),
             outstanding: Mutex::new(None),
         }
-    }
-
-    /// The lane is run, and may have given up requests.
-    pub(super) fn note_run(&self, now: Time) {
-        self.ran.fetch_max(now.0, Ordering::Relaxed);
-    }
-
-    /// Calls `wait`, in which the owner sleeps for its driver. `doubtful`: other lanes may wait for the end of a doubt that only
-    /// this lane can see.
-    #[inline(always)]
-    pub(super) fn while_waiting(&self, doubtful: bool, wait: impl FnOnce()) {
-        if doubtful {
-            self.waits.store(true, Ordering::Relaxed);
-        }
-        wait();
-        if doubtful {
-            self.waits.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// When to look again at I/O that waits for what only this lane can see, because the lane has not been run. Now: it has
-    /// not been run for `timeout`. It is asked to run [`GRACE`] before that, because its owner may sleep on its bell, or the
-    /// whole program may have stopped for so long.
-    fn fails_at(&self, now: Time, timeout: Span) -> Time {
-        let ran = Time(self.ran.load(Ordering::Relaxed));
-        if self.waits.load(Ordering::Relaxed) {
-            return now + timeout;
-        }
-        let grace = GRACE.min(Span(timeout.0 / 4));
-        let asked = Time(self.asked.load(Ordering::Relaxed));
-        if asked > ran {
-            return (ran + timeout).max(asked + grace);
-        }
-        if ran + timeout > now + grace {
-            return ran + Span(timeout.0 - grace.0);
-        }
-        self.asked.store(now.0, Ordering::Relaxed);
-        self.mailbox.nudge();
-        now + grace
     }
 
     /// The lane has got a driver, or a new one.
@@ -163,8 +108,8 @@ impl Bell for LaneCell {
 enum Slot {
     Free,
     Open(Arc<LaneCell>),
-    /// The lane is gone, but the entry is not free before its last bio has come back.
-    Closing(Arc<LaneCell>),
+    /// The lane is gone, but the entry is not free before its last bio has come back. Then what it left is not late any more.
+    Closing(Arc<LaneCell>, #[expect(dead_code, reason = "it is dropped with the entry")] Option<Arc<Left>>),
 }
 
 struct List {
@@ -188,13 +133,8 @@ impl Lanes {
     }
 
     /// Adds a lane and returns it with its route.
-    pub(super) fn add(
-        &self,
-        counters: Arc<Counters>,
-        owner: Owner,
-        lane_use: LaneUse,
-    ) -> (Arc<LaneCell>, u32) {
-        let cell = Arc::new(LaneCell::new(counters, owner, lane_use, Arc::clone(&self.woken)));
+    pub(super) fn add(&self, counters: Arc<Counters>, lane_use: LaneUse) -> (Arc<LaneCell>, u32) {
+        let cell = Arc::new(LaneCell::new(counters, lane_use, Arc::clone(&self.woken)));
         let mut list = lock(&self.list);
         let free = list.slots.iter().position(|slot| matches!(slot, Slot::Free));
         let route = free.unwrap_or_else(|| {
@@ -205,8 +145,8 @@ impl Lanes {
         (cell, route as u32)
     }
 
-    /// Removes a lane while `away` of its bios are in the shared queue or on their way back from it.
-    pub(super) fn remove(&self, route: u32, away: usize) {
+    /// Removes a lane while `away` of its bios are in the shared queue or on their way back from it. `left` is kept until they are back.
+    pub(super) fn remove(&self, route: u32, away: usize, left: impl FnOnce() -> Option<Arc<Left>>) {
         let mut list = lock(&self.list);
         let List { slots, retired, retired_statistics } = &mut *list;
         let Some(slot) = slots.get_mut(route as usize) else { return };
@@ -217,7 +157,7 @@ impl Lanes {
         retired_statistics.gauges = Gauges::default();
         let (mail, all) = cell.mailbox.close(away);
         if !all {
-            *slot = Slot::Closing(cell);
+            *slot = Slot::Closing(cell, left());
         }
         drop(list);
         // Buffers may run code of the program when they drop, so they are not dropped with the lock held.
@@ -235,7 +175,7 @@ impl Lanes {
         for (route, bio) in bios {
             let list = list.get_or_insert_with(|| lock(&self.list));
             let Some(slot) = list.slots.get_mut(route as usize) else { continue };
-            let (Slot::Open(cell) | Slot::Closing(cell)) = slot else { continue };
+            let (Slot::Open(cell) | Slot::Closing(cell, _)) = slot else { continue };
             if cell.mailbox.put(bio) {
                 *slot = Slot::Free;
                 continue;
@@ -261,32 +201,6 @@ impl Lanes {
     /// Lets a barrier pass completions that owners have not seen. `false`: it has to wait.
     pub(super) fn count_complete(&self) -> bool {
         !self.each(|cell| !cell.count_complete())
-    }
-
-    /// Number of requests that the device has of a lane's own queue, if that can be seen.
-    pub(super) fn outstanding(&self, owner: Owner) -> Option<u32> {
-        let mut outstanding = None;
-        self.each(|cell| {
-            let found = cell.owner == owner;
-            if found {
-                outstanding = cell.outstanding();
-            }
-            found
-        });
-        outstanding
-    }
-
-    /// When to look again at I/O that waits for a queue which has given up requests (now: the queue's lane is not run), and the
-    /// name of the lane. `None`: the lane is gone, or what its driver has returned can be seen without it.
-    pub(super) fn stalls_at(&self, now: Time, owner: Owner, timeout: Span) -> Option<(Time, String)> {
-        let list = lock(&self.list);
-        let mut open = list.slots.iter().enumerate().filter_map(|(route, slot)| match slot {
-            Slot::Open(cell) if cell.owner == owner => Some((route, cell)),
-            _ => None,
-        });
-        let (route, cell) = open.next()?;
-        let is_seen = cell.outstanding().is_some();
-        (!is_seen).then(|| (cell.fails_at(now, timeout), cell.name(route)))
     }
 
     /// Names of the lanes that hold up a barrier.

@@ -140,7 +140,6 @@ impl DiskLane {
             if !self.has_all_mail() && !is_called && !must_run {
                 self.help(now);
             }
-            // With `away` at 0 only given-up requests are left, and the caller waits for the release of their memory.
             if self.has_done() || self.away == 0 {
                 break;
             }

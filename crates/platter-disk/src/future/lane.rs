@@ -8,19 +8,22 @@ use super::reply::{Reply, Returned};
 use crate::clock::Clock;
 use crate::closed::Closed;
 use crate::deferred::Section;
+use crate::fence::{Due, Entry as Admission, Fence, LateId, Place, TIMED_OUT, end_late, take_due};
 use crate::service;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Bio;
 use platter_block::deferred::{Deferred, later};
-use platter_block::lane::Lane;
+use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time, VirtualClock};
 use std::cell::Cell;
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 
 mod call;
 mod driven;
+mod late;
 
 pub(crate) use call::{CallWaiter, Called};
 
@@ -34,18 +37,23 @@ enum Waiting {
     Abandoned,
     /// The bio is in the reply. The future returns the entry when it has taken it.
     Done,
+    /// The future has got a substitute, and the bio is late: see [`Fence`]. The entry is free when the bio is back and
+    /// the future has returned it.
+    Late { change: Option<LateId>, is_returned: bool },
 }
 
 /// An entry of the table; its index is the token of the bio.
 struct Entry {
     reply: Arc<Reply>,
     waiting: Waiting,
+    /// The deadline of its I/O.
+    due: Option<Due>,
 }
 
 impl Entry {
     /// Whether the device has a bio of this entry.
     fn is_on_its_way(&self) -> bool {
-        matches!(self.waiting, Waiting::Pending(_) | Waiting::Abandoned)
+        matches!(self.waiting, Waiting::Pending(_) | Waiting::Abandoned | Waiting::Late { .. })
     }
 }
 
@@ -76,6 +84,18 @@ fn carry_out(lane: &mut dyn Lane, mut left: usize, clock: &Clock) {
 
 struct AsyncState {
     lane: Box<dyn Lane>,
+    /// The time of the last run.
+    now: Time,
+    itself: Weak<AsyncLane>,
+    fence: Arc<Fence>,
+    place: Arc<Place>,
+    /// No deadline passes before this time. The I/O that had this deadline may have ended.
+    next_due: Option<Time>,
+    /// Late bios.
+    late: u32,
+    /// Bios that wait because they overlap a late change, and when to look at them again.
+    held: VecDeque<Bio>,
+    look_at: Option<Time>,
     entries: Vec<Entry>,
     free: Vec<u32>,
     done: Vec<Bio>,
@@ -152,8 +172,21 @@ pub(super) fn keep_bio(bio: Bio) {
 
 impl AsyncState {
     fn run(&mut self, now: Time) {
-        self.deferred = 0;
+        (self.deferred, self.now) = (0, now);
         self.turns += 1;
+        if !self.held.is_empty() {
+            self.release_held(now);
+        }
+        self.run_lane(now);
+        if self.next_due.is_some_and(|at| at <= now) {
+            self.expire(now);
+        }
+        if self.late > 0 {
+            self.place.note_run(now);
+        }
+    }
+
+    fn run_lane(&mut self, now: Time) {
         self.lane.run(now);
         self.lane.take_done(&mut self.done);
         self.is_lively |= !self.done.is_empty();
@@ -162,20 +195,26 @@ impl AsyncState {
         }
     }
 
-    fn complete(&mut self, bio: Bio) {
+    fn complete(&mut self, mut bio: Bio) {
         let index = bio.token() as u32;
         let Some(entry) = self.entries.get_mut(index as usize) else { return };
         match std::mem::replace(&mut entry.waiting, Waiting::Done) {
             Waiting::Pending(waker) => {
+                if entry.due.take().is_some_and(|due| due.at <= self.now) {
+                    end_late(&mut bio);
+                }
+                self.fence.settle(&mut bio);
                 let put = entry.reply.put(bio);
                 debug_assert!(put.is_ok(), "a reply is empty while its bio is on its way");
                 waker.into_iter().for_each(|waker| later(Deferred::Wake(waker)));
             }
             Waiting::Abandoned => {
                 entry.waiting = Waiting::Free;
+                entry.due = None;
                 self.free.push(index);
                 self.keep(bio);
             }
+            Waiting::Late { change, is_returned } => self.complete_late(index, bio, change, is_returned),
             other => entry.waiting = other,
         }
     }
@@ -193,9 +232,14 @@ impl AsyncState {
         let mut next = returned.take_all();
         while let Some(index) = next {
             let entry = &mut self.entries[index as usize];
-            entry.waiting = Waiting::Free;
             next = entry.reply.next();
-            self.free.push(index);
+            match &mut entry.waiting {
+                Waiting::Late { is_returned, .. } => *is_returned = true,
+                waiting => {
+                    *waiting = Waiting::Free;
+                    self.free.push(index);
+                }
+            }
             // The future has recycled it.
             let bio = entry.reply.take();
             if self.spare.len() < SPARE {
@@ -207,20 +251,34 @@ impl AsyncState {
     fn start(&mut self, now: Time, mut bio: Bio) -> Arc<Reply> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.entries.len() as u32;
-            self.entries.push(Entry { reply: Arc::new(Reply::new(index)), waiting: Waiting::Free });
+            self.entries.push(Entry {
+                reply: Arc::new(Reply::new(index)),
+                waiting: Waiting::Free,
+                due: None,
+            });
             index
         });
-        let entry = &mut self.entries[index as usize];
-        entry.waiting = Waiting::Pending(None);
         bio.set_token(u64::from(index));
         self.is_lively = true;
-        self.lane.submit(now, bio);
-        Arc::clone(&entry.reply)
+        let due = take_due(&mut bio);
+        let entry = &mut self.entries[index as usize];
+        entry.waiting = Waiting::Pending(None);
+        let reply = Arc::clone(&entry.reply);
+        if let Some(due) = due {
+            if due.at <= now {
+                self.refuse(bio, TIMED_OUT);
+                return reply;
+            }
+            self.next_due = Time::earliest(self.next_due, Some(due.at));
+            entry.due = Some(due);
+        }
+        self.submit(now, bio);
+        reply
     }
 
     /// Whether the service thread, if it sleeps, would miss the next completion.
     fn is_out_of_sight(&self) -> bool {
-        let sooner = match (self.lane.next_wakeup(), self.wakes_at) {
+        let sooner = match (self.next_wakeup(), self.wakes_at) {
             (Some(at), Some(wakes)) => at < wakes,
             (at, _) => at.is_some(),
         };
@@ -249,11 +307,19 @@ impl AsyncState {
 }
 
 impl AsyncLane {
-    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock) -> AsyncLane {
-        AsyncLane {
+    pub(crate) fn new(lane: Box<dyn Lane>, clock: Clock, fence: Arc<Fence>) -> Arc<AsyncLane> {
+        Arc::new_cyclic(|itself: &Weak<AsyncLane>| AsyncLane {
             clock,
             state: Mutex::new(AsyncState {
                 lane,
+                now: Time::default(),
+                itself: Weak::clone(itself),
+                fence,
+                place: Place::new("a future or call".to_string(), None),
+                next_due: None,
+                late: 0,
+                held: VecDeque::new(),
+                look_at: None,
                 entries: Vec::new(),
                 free: Vec::new(),
                 done: Vec::new(),
@@ -269,12 +335,12 @@ impl AsyncLane {
             returned: Returned::new(),
             watched: AtomicBool::new(false),
             called: AtomicBool::new(false),
-        }
+        })
     }
 
     /// Whether nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
-        lock(&self.state).lane.is_idle()
+        lock(&self.state).is_idle()
     }
 
     /// Whether the service thread was asked to run the lane since the last call.
@@ -293,15 +359,15 @@ impl AsyncLane {
         if state.is_driven() {
             return self.look_after(state, only_late);
         }
-        let is_spurious = state.lane.is_idle();
+        let is_spurious = state.is_idle();
         state.turn(&self.clock);
-        let is_idle = state.lane.is_idle();
+        let is_idle = state.is_idle();
         if let Some(clock) = self.clock.simulated() {
             if is_idle {
                 return self.let_go(state);
             }
             // Only waiting threads advance virtual time.
-            state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
+            state.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
             return Next::Again;
         }
         state.unlisted = !state.lane.wait_handles(handles);
@@ -309,7 +375,7 @@ impl AsyncLane {
         // a lane in which nothing moves it does not: I/Os that wait for an hour cost nothing.
         let is_lively = std::mem::take(&mut state.is_lively);
         let tick = (state.outstanding() > 1 && !is_spurious && is_lively).then(|| self.clock.now() + TICK);
-        state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
+        state.wakes_at = Time::earliest(state.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
             true if state.unlisted => self.let_go(state),
             true => Next::Rest { is_spurious, at: state.wakes_at },
@@ -329,7 +395,7 @@ impl AsyncLane {
     /// The service thread stops watching the lane if nothing is outstanding. Returns whether it does.
     pub(crate) fn is_let_go(&self) -> bool {
         let state = lock(&self.state);
-        state.lane.is_idle() && matches!(self.let_go(state), Next::Idle)
+        state.is_idle() && matches!(self.let_go(state), Next::Idle)
     }
 
     /// Runs the lane for a program that does everything by hand. Returns when to do so again; `None`: nothing is
@@ -337,7 +403,7 @@ impl AsyncLane {
     pub(crate) fn run_by_hand(&self) -> Option<Time> {
         let mut state = lock(&self.state);
         state.turn(&self.clock);
-        if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
+        if state.is_idle() { None } else { state.next_wakeup() }
     }
 
     /// Hands the bios of futures that have not been polled to the device. From then on the device may wait for them, so
@@ -346,7 +412,7 @@ impl AsyncLane {
         let mut state = lock(&self.state);
         let now = self.clock.now();
         state.run(now);
-        let (is_idle, out_of_sight) = (state.lane.is_idle(), state.is_out_of_sight());
+        let (is_idle, out_of_sight) = (state.is_idle(), state.is_out_of_sight());
         drop(state);
         if !is_idle {
             self.watch(out_of_sight);
@@ -366,8 +432,7 @@ impl AsyncLane {
             return watched;
         }
         if out_of_sight {
-            self.call();
-            service::ring();
+            self.ring();
         }
         true
     }
@@ -468,40 +533,6 @@ impl AsyncLane {
             // The thread may sleep on descriptors that are closed now.
             service::ring();
         }
-    }
-
-    /// Asks the device to cancel an I/O. Its future gets the result in the usual way.
-    pub(super) fn cancel(self: &Arc<Self>, reply: &Reply) {
-        let mut state = lock(&self.state);
-        if !matches!(state.entries[reply.index as usize].waiting, Waiting::Pending(_)) {
-            return;
-        }
-        let now = self.clock.now();
-        state.lane.cancel(now, u64::from(reply.index));
-        state.run(now);
-        drop(state);
-        self.watch(true);
-    }
-
-    /// The future was dropped. Its I/O is cancelled unless it `is_wanted` for its effect; in either case its end must
-    /// be seen.
-    pub(super) fn abandon(self: &Arc<Self>, reply: &Reply, is_wanted: bool) {
-        let mut state = lock(&self.state);
-        match std::mem::replace(&mut state.entries[reply.index as usize].waiting, Waiting::Abandoned) {
-            Waiting::Pending(waker) => waker.into_iter().for_each(|waker| later(Deferred::Forget(waker))),
-            other => {
-                state.entries[reply.index as usize].waiting = other;
-                drop(state);
-                self.finish(reply, |_| ());
-                return;
-            }
-        }
-        if !is_wanted {
-            state.lane.cancel(self.clock.now(), u64::from(reply.index));
-        }
-        drop(state);
-        // If the future was never polled, its bio has not been handed to the device.
-        self.watch(true);
     }
 }
 

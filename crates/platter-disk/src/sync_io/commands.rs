@@ -1,6 +1,5 @@
 //! Synchronous commands of the disk's own set.
 
-use super::lane::TIMED_OUT;
 use super::{IoOptions, SyncLane};
 use crate::deferred::Section;
 use crate::device::Device;
@@ -76,9 +75,8 @@ impl Device {
         let _section = Section::enter();
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
-        let until = options.timeout.map(|span| inner.clock.now() + span);
-        let has_deadline = until.is_some() || inner.timeout.is_some();
-        let mut turn = inner.callers.take(inner, has_deadline)?;
+        let until = inner.until(Op::Command, options);
+        let mut turn = inner.callers.take(inner, until.is_some())?;
         let lane = turn.lane();
         let mut prepare = |bio: &mut Bio| {
             bio.add_flags(options.flags | Flags::SYNC);
@@ -87,7 +85,7 @@ impl Device {
             bio.set_deadline(until);
             self.submitter.sign(bio);
         };
-        let status = match has_deadline {
+        let status = match until.is_some() {
             true => lane.run_copied(command, &mut data, until, &mut prepare),
             false => lane.run_lent(command, &mut data, &mut prepare),
         };
@@ -147,7 +145,7 @@ impl SyncLane {
         let mut bio = self.take_bio();
         bio.reset_command(Arc::clone(command), data.to_owned())?;
         prepare(&mut bio);
-        let mut bio = self.wait_for(bio, until).ok_or(TIMED_OUT)?;
+        let mut bio = self.wait_for(bio, until);
         let copy = bio.take_buffer::<Vec<u8>>();
         copy.into_iter().for_each(|copy| data.fill_from(&copy));
         self.settle(bio)

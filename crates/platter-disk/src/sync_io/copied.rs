@@ -8,10 +8,11 @@
 //! parts of one block do not undo each other.
 
 use super::edges::EndBlocks;
-use super::lane::{SyncLane, TIMED_OUT};
+use super::lane::SyncLane;
 use super::{CopyRules, PIECE};
 use crate::aligned::{Aligned, Window};
 use crate::bounce::Bouncer;
+use crate::fence::TIMED_OUT;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_block::time::Time;
@@ -164,7 +165,7 @@ impl SyncLane {
         bio.set_context(like.context());
         bio.set_handle(like.handle());
         bio.set_deadline(until);
-        let mut bio = self.wait_for(bio, until).ok_or(TIMED_OUT)?;
+        let mut bio = self.wait_for(bio, until);
         let window = bio.take_buffer::<Window>();
         match (self.settle(bio), window) {
             (Ok(()), Some(window)) => Ok(window),

@@ -10,15 +10,12 @@ use crate::device::Inner;
 use crate::disk_backend::NO_CHANNEL;
 use crate::future::{AsyncLane, CallWaiter, Called};
 use platter_block::bio::{Bio, Flags};
-use platter_block::fault::{Error, Fault, Kind, Stage, Status};
+use platter_block::fault::{Error, Status};
 use platter_block::lane::Lane;
 use platter_block::time::Time;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-
-/// The fault of a call that did not end in its time.
-pub(super) const TIMED_OUT: Fault = Fault::new(Kind::TimedOut, Stage::Handle);
 
 /// How the bios of calls reach the device.
 enum Way {
@@ -105,32 +102,26 @@ impl SyncLane {
         self.bios.pop().unwrap_or_else(Bio::flush)
     }
 
-    /// Submits a bio and waits for it. If the bio borrows its memory, the wait has no limit; otherwise it ends at
-    /// `until`, with [`Kind::TimedOut`].
+    /// Submits a bio and waits for it.
     pub(super) fn run(&mut self, bio: Bio, until: Option<Time>) -> Status {
-        match self.wait_for(bio, until) {
-            Some(bio) if bio.status() == Err(NO_CHANNEL) && relieve() => self.run_again(bio, until),
-            Some(bio) => self.settle(bio),
-            None => Err(TIMED_OUT),
+        let mut bio = self.wait_for(bio, until);
+        if bio.status() == Err(NO_CHANNEL) && relieve() {
+            // The device's shared queue had no channel, and now one may be available: the bio was not tried.
+            bio.rewind(bio.pos(), bio.len());
+            bio.set_deadline(until);
+            bio = self.wait_for(bio, until);
         }
+        self.settle(bio)
     }
 
-    /// The device's shared queue had no channel, and now one may be available: the bio was not tried.
-    #[cold]
-    fn run_again(&mut self, mut bio: Bio, until: Option<Time>) -> Status {
-        bio.rewind(bio.pos(), bio.len());
-        self.wait_for(bio, until).map_or(Err(TIMED_OUT), |bio| self.settle(bio))
-    }
-
-    /// Submits a bio and waits until it comes back. If the bio owns its memory, another bio with its token may come back in its
-    /// place. If `until` has passed and cancelling did not help, none does: the bio stays in the lane.
-    pub(super) fn wait_for(&mut self, bio: Bio, until: Option<Time>) -> Option<Bio> {
+    /// Submits a bio and waits until it comes back. If the bio borrows its memory, the wait has no limit; otherwise it ends at its
+    /// deadline, with a substitute that has no memory and the fault [`Kind::TimedOut`].
+    pub(super) fn wait_for(&mut self, bio: Bio, until: Option<Time>) -> Bio {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
-        // As the bio has it, which is rounded up: a call that ended earlier would end before its device has noted what is in doubt.
-        let until = until.map(|until| bio.deadline().map_or(until, |deadline| deadline.max(until)));
+        let until = until.and(bio.deadline()).filter(|_| lent.is_none());
         let called = match &mut self.way {
-            Way::Own(_) => Called { bio: Some(self.wait_own(bio, lent.is_some())), needs_help: false },
-            Way::Shared(Some(lane), waiter) => lane.run_call(bio, until.filter(|_| lent.is_none()), waiter),
+            Way::Own(_) => Called { bio: self.wait_own(bio, lent.is_some()), needs_help: false },
+            Way::Shared(Some(lane), waiter) => lane.run_call(bio, until, waiter),
             Way::Shared(None, _) => unreachable!("a call has its lane until it ends"),
         };
         std::mem::forget(lent);
@@ -158,8 +149,9 @@ impl SyncLane {
                 false => bio.token() == token,
             });
             if let Some(own) = own {
-                let bio = self.done.swap_remove(own);
+                let mut bio = self.done.swap_remove(own);
                 self.done.clear();
+                self.background.fence.settle(&mut bio);
                 return bio;
             }
         }
@@ -177,10 +169,11 @@ impl SyncLane {
 }
 
 impl Callers {
-    /// Takes a lane for a call. `has_deadline`: it may end before the device has returned its bio.
+    /// Takes a lane for a call. `has_deadline`: it may end before the device has returned its bio. While a change is late, all calls
+    /// go the way of these, on which they can wait for it.
     #[inline]
     pub(crate) fn take(&self, inner: &Inner, has_deadline: bool) -> Result<Turn<'_>, Error> {
-        let lane = match has_deadline {
+        let lane = match has_deadline || !inner.background.fence.is_empty() {
             false => self.pool.take(|| self.open(inner))?,
             true => self.take_spare(inner)?,
         };

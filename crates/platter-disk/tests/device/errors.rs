@@ -124,10 +124,8 @@ fn a_kind_survives_as_an_errno() {
         let same = match kind {
             Kind::ZeroLength | Kind::BadSegments | Kind::OutOfRange => Kind::Misaligned,
             // What only the library that found it can act on.
-            Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::InDoubt | Kind::Stuck | Kind::Broken => {
-                Kind::Io
-            }
-            Kind::LaneStalled => Kind::TimedOut,
+            Kind::Short | Kind::FlushFailed | Kind::Contract | Kind::Broken => Kind::Io,
+            Kind::Unsettled => Kind::TimedOut,
             kind => kind,
         };
         assert_eq!(there, same, "{kind:?}");

@@ -6,8 +6,6 @@ mod sync;
 mod wake;
 
 #[allow(dead_code, reason = "what looks at the state from outside is not in the models")]
-#[path = "../../src/disk_backend/doubts.rs"]
-mod doubts;
 #[path = "../../src/disk_backend/flushes.rs"]
 mod flushes;
 #[allow(dead_code, reason = "as above")]

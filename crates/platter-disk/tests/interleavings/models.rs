@@ -1,6 +1,5 @@
 //! The models. The checker reports a hang in any of them as a deadlock.
 
-use crate::doubts::{Doubts, Owner};
 use crate::gate::{Busy, Gate, Seen, View};
 use crate::mailbox::Mailbox;
 use crate::runner::Runner;
@@ -168,71 +167,6 @@ fn a_lane_that_is_counted_starts_nothing_more() {
     });
 }
 
-/// Queues give up requests and get them back. A thread that learns of a change sees the matching state of the gate.
-#[test]
-fn the_gate_says_whether_anything_is_in_doubt() {
-    check(|| {
-        let shared = Arc::new((Doubts::new(2), Gate::new(false), AtomicBool::new(false)));
-        let other = {
-            let shared = Arc::clone(&shared);
-            spawn(move || {
-                let (doubts, gate, told) = &*shared;
-                let owner = doubts.new_owner();
-                doubts.add_range(gate, owner, 7, 0, 512);
-                doubts.add_quarantined(gate, owner, 7);
-                told.store(true, Ordering::SeqCst);
-                doubts.remove(gate, owner, 7);
-            })
-        };
-        let (doubts, gate, told) = &*shared;
-        let owner = doubts.new_owner();
-        doubts.add_range(gate, owner, 7, 4096, 512);
-        doubts.add_quarantined(gate, owner, 7);
-        assert!(gate.look().is_shared());
-        if told.load(Ordering::SeqCst) && gate.look().is_stuck() {
-            assert!(doubts.version() >= 4);
-        }
-        doubts.others(owner, |ranges, _| assert!(ranges.is_empty() || ranges == [(0, 512)]));
-        other.join().unwrap();
-        doubts.others(Owner::CONTROL, |ranges, stuck| assert!(ranges == [(4096, 4608)] && !stuck));
-        assert!(gate.look().is_shared() && !gate.look().is_stuck());
-        doubts.remove_owner(gate, owner);
-        assert!(!gate.look().is_shared() && doubts.version() == 6);
-    });
-}
-
-/// A lane that is not run gives a request up, the device completes it, and another thread ends the doubt. Meanwhile
-/// the lane's owner gets the request back and gives up another one with the same tag: the doubt about that one stays.
-#[test]
-fn doubt_ends_only_about_what_the_device_has_completed() {
-    check(|| {
-        let shared = Arc::new((Doubts::new(2), Gate::new(false), AtomicU32::new(1)));
-        let (doubts, gate, _) = &*shared;
-        let owner = doubts.new_owner();
-        doubts.add_range(gate, owner, 7, 0, 512);
-        doubts.add_quarantined(gate, owner, 7);
-        let lane = {
-            let shared = Arc::clone(&shared);
-            spawn(move || {
-                let (doubts, gate, outstanding) = &*shared;
-                outstanding.store(0, Ordering::SeqCst);
-                doubts.remove(gate, owner, 7);
-                outstanding.store(1, Ordering::SeqCst);
-                doubts.add_range(gate, owner, 7, 4096, 512);
-                doubts.add_quarantined(gate, owner, 7);
-            })
-        };
-        let (doubts, gate, outstanding) = &*shared;
-        doubts.forget_complete(gate, |_| Some(outstanding.load(Ordering::SeqCst)));
-        lane.join().unwrap();
-        doubts.others(Owner::CONTROL, |ranges, _| assert_eq!(ranges, [(4096, 4608)]));
-        assert!(gate.look().is_doubtful() && doubts.count() == (1, 1));
-        outstanding.store(0, Ordering::SeqCst);
-        assert!(!doubts.forget_complete(gate, |_| Some(outstanding.load(Ordering::SeqCst))));
-        assert!(!gate.look().is_doubtful());
-    });
-}
-
 #[test]
 fn the_gate_counts_and_keeps_its_mode() {
     check(|| {
@@ -248,10 +182,12 @@ fn the_gate_counts_and_keeps_its_mode() {
         };
         let before = gate.look().open();
         gate.close();
-        gate.set_doubt(true, true);
-        assert!(gate.look().is_closed() && gate.look().is_doubtful() && gate.look().is_stuck());
-        gate.set_doubt(false, false);
-        assert!(gate.look().is_closed() && !gate.look().is_doubtful());
+        gate.set_failed(true);
+        gate.set_leftovers(true);
+        assert!(gate.look().is_closed() && gate.look().is_failed() && gate.look().has_leftovers());
+        gate.set_failed(false);
+        gate.set_leftovers(false);
+        assert!(gate.look().is_closed() && !gate.look().is_failed());
         gate.open();
         other.join().unwrap();
         assert!(!gate.look().is_closed() && !gate.look().is_shared());

@@ -26,7 +26,7 @@ fn a_barrier_fails_in_bounded_time_and_says_which_lane_it_waited_for() {
         disk.finish(0);
         let begin = disk.now();
         let error = device.write_at_with(&[2; 4096], 8192, IoOptions::flags(flag)).unwrap_err();
-        assert_eq!(error.fault.kind, Kind::LaneStalled, "{flag:?}");
+        assert_eq!(error.fault.kind, Kind::Unsettled, "{flag:?}");
         assert_eq!(disk.now().since(begin), Span::from_secs(30), "{flag:?}");
         let text = error.to_string();
         assert!(text.contains("channel 0, opened by thread"), "{text}");
@@ -69,7 +69,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
             disk.finish_all();
         }
         two.poll();
-        assert_eq!(two.kind(2), (!is_run).then_some(Kind::LaneStalled));
+        assert_eq!(two.kind(2), (!is_run).then_some(Kind::Unsettled));
     }
 }
 

@@ -162,7 +162,7 @@ fn no_command_passes_a_barrier() {
 
 /// The range of a late command is in doubt as that of a late write is; a command without one puts everything in doubt.
 #[test]
-fn a_late_command_leaves_in_doubt_what_it_may_change() {
+fn what_a_late_command_may_change_is_in_the_fence() {
     for elevator in ELEVATORS {
         let some = Reach::Changes { pos: 8192, len: 4096 };
         for (reach, pos) in [(some, 8192), (Reach::Everything, 0), (INQUIRY, NOWHERE)] {
@@ -193,7 +193,7 @@ fn a_late_command_leaves_in_doubt_what_it_may_change() {
                 expected,
                 "{elevator} {reach:?}"
             );
-            assert_eq!(lane.is_done(4), reach != INQUIRY, "a flush does not succeed in doubt");
+            assert_eq!(lane.is_done(4), reach != INQUIRY, "a flush does not succeed while a change is late");
             disk.finish_all();
             lane.poll();
             disk.finish_all();
@@ -204,7 +204,7 @@ fn a_late_command_leaves_in_doubt_what_it_may_change() {
                 "{elevator} {reach:?}"
             );
             assert_eq!(disk.violations(), Vec::<String>::new());
-            assert_eq!(device.statistics().gauges.quarantined, 0);
+            assert_eq!(device.statistics().gauges.in_flight, 0);
         }
     }
 }

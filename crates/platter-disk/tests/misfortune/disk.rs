@@ -13,7 +13,7 @@ use platter_block::segment::Segment;
 use platter_block::time::{Span, Time, VirtualClock};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::disk_backend::DiskSettings;
+use platter_disk::disk_backend::{DiskSettings, OnReturn};
 use platter_elevators::by_name;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -58,8 +58,8 @@ struct State {
     contents: Vec<u8>,
     held: Vec<Held>,
     opened: usize,
-    /// Ranges of held requests that were given up.
-    in_doubt: Vec<(u64, u64, u64)>,
+    /// Ranges of held requests that are late.
+    late: Vec<(u64, u64, u64)>,
     /// Requests that started although they overlap such a range.
     violations: Vec<String>,
     /// Operation and position of requests, in the order of arrival.
@@ -79,17 +79,25 @@ pub(crate) struct Options {
     pub(crate) visible: bool,
     /// Channels hold bios back until they are polled.
     pub(crate) caller_plug: bool,
+    pub(crate) on_return: OnReturn,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             elevator: "none",
-            queue: Settings { timeout: Some(SECOND), plug: None, depth: 8, ..Settings::default() },
+            queue: Settings {
+                timeout: Some(SECOND),
+                slow_timeout: Some(SECOND),
+                plug: None,
+                depth: 8,
+                ..Settings::default()
+            },
             features: Features::default().with_write_cache(true).with_fua(true).with_commands(SCSI),
             simulated: true,
             visible: false,
             caller_plug: true,
+            on_return: OnReturn::Refresh,
         }
     }
 }
@@ -125,8 +133,10 @@ impl Disk {
         let geometry = Geometry::new(SIZE, limits).with_features(options.features);
         let clock = options.simulated.then(|| Arc::clone(&disk.clock));
         let channels = FnDisk::new("disk", geometry, move |_| channels.channel()).with_clock(clock);
-        let settings =
-            DiskSettings::default().with_queue(options.queue).with_caller_plug(options.caller_plug);
+        let settings = DiskSettings::default()
+            .with_queue(options.queue)
+            .with_caller_plug(options.caller_plug)
+            .with_on_return(options.on_return);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
         let device = Device::from_disk(channels, settings, elevator).unwrap();
         (disk, device)
@@ -160,18 +170,18 @@ impl Disk {
         }
     }
 
-    /// A change of this range was given up: the part that the disk still has may be carried out at any time.
-    pub(crate) fn note_doubt(&self, pos: u64, end: u64) {
+    /// A change of this range is late: the part that the disk still has may be carried out at any time.
+    pub(crate) fn note_late(&self, pos: u64, end: u64) {
         let mut state = self.state();
         let changes = state.held.iter().filter(|held| held.op.changes());
         let ranges = changes.map(|held| (held.number, pos.max(held.pos), end.min(held.pos + held.len)));
-        let doubts: Vec<_> = ranges.filter(|(_, from, to)| from < to).collect();
-        state.in_doubt.extend(doubts);
+        let late: Vec<_> = ranges.filter(|(_, from, to)| from < to).collect();
+        state.late.extend(late);
     }
 
-    /// Whether a given-up change that overlaps a range is in flight.
-    pub(crate) fn is_in_doubt(&self, pos: u64, end: u64) -> bool {
-        self.state().in_doubt.iter().any(|&(_, from, to)| pos < to && from < end)
+    /// Whether a late change that overlaps a range is in flight.
+    pub(crate) fn is_late(&self, pos: u64, end: u64) -> bool {
+        self.state().late.iter().any(|&(_, from, to)| pos < to && from < end)
     }
 
     pub(crate) fn has_flush(&self) -> bool {
@@ -258,16 +268,16 @@ pub(crate) const NOWHERE: u64 = SIZE;
 pub(crate) const SENSE: [u8; 4] = [0x70, 0, 3, 0];
 
 impl State {
-    fn look_for_doubt(&mut self, op: Op, pos: u64, end: u64) {
-        let doubt = self.in_doubt.iter().find(|&&(_, from, to)| op != Op::Flush && pos < to && from < end);
-        if let Some((_, from, to)) = doubt {
-            let what = format!("{op} {pos}..{end} started while {from}..{to} is in doubt");
+    fn look_for_late(&mut self, op: Op, pos: u64, end: u64) {
+        let late = self.late.iter().find(|&&(_, from, to)| op != Op::Flush && pos < to && from < end);
+        if let Some((_, from, to)) = late {
+            let what = format!("{op} {pos}..{end} started while {from}..{to} is late");
             self.violations.push(what);
         }
     }
 
     fn end(&mut self, held: &Held, result: Option<i64>) {
-        self.in_doubt.retain(|range| range.0 != held.number);
+        self.late.retain(|range| range.0 != held.number);
         let range = held.pos as usize..(held.pos + held.len) as usize;
         let bytes = held.segments.iter().map(|segment| i64::from(segment.len())).sum::<i64>();
         if let Some(command) = &held.command {
@@ -326,7 +336,7 @@ impl Driver for Port {
         self.wire.outstanding.fetch_add(1, Ordering::SeqCst);
         let (wire, tag) = (Arc::clone(&self.wire), request.tag);
         let mut state = self.disk.state();
-        state.look_for_doubt(op, pos, pos + len);
+        state.look_for_late(op, pos, pos + len);
         state.starts.push((op, pos));
         state.next += 1;
         let held = Held {

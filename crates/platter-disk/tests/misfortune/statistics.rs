@@ -1,7 +1,7 @@
 //! Statistics that a device reports about its queues.
 
-use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
-use platter_block::bio::{Flags, Op};
+use crate::disk::{Disk, ELEVATORS, Lane, Options, flush, read};
+use platter_block::bio::Op;
 use platter_block::fault::Kind;
 use platter_block::statistics::Gauges;
 use platter_block::time::Span;
@@ -30,32 +30,5 @@ fn a_device_tells_of_all_its_lanes_open_and_closed() {
         assert!(statistics.latency(Op::Read).eq([(1 << 16, 2)]), "{elevator}: {statistics:?}");
         assert!(statistics.latency(Op::Flush).eq([(1 << 16, 1)]), "{elevator}: {statistics:?}");
         assert_eq!(statistics.gauges, Gauges::default(), "{elevator}");
-    }
-}
-
-/// Also if the lane that gave up is gone.
-#[test]
-fn quarantine_and_doubt_can_be_seen() {
-    for elevator in ELEVATORS {
-        let (disk, device) = Disk::open(Options { elevator, ..Options::default() });
-        let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
-        one.send(write(0, 1, 1, Flags::NONE));
-        one.send(read(8192, 2));
-        disk.pass(SECOND);
-        one.poll();
-        let gauges = device.statistics().gauges;
-        assert_eq!((gauges.in_flight, gauges.quarantined, gauges.in_doubt), (2, 2, 1), "{elevator}");
-        disk.finish(8192);
-        one.poll();
-        drop(one);
-        two.send(write(0, 2, 3, Flags::NONE));
-        let gauges = device.statistics().gauges;
-        assert_eq!((gauges.quarantined, gauges.in_doubt, gauges.held), (1, 1, 1), "{elevator}");
-        for _ in 0..3 {
-            disk.finish_all();
-            two.poll();
-        }
-        assert_eq!(device.statistics().gauges, Gauges::default(), "{elevator}");
-        assert_eq!(device.statistics().failed(Op::Write, Kind::TimedOut), 1, "{elevator}");
     }
 }

@@ -65,6 +65,8 @@ cover! {
     requeues,
     /// Bios that timed out.
     timeouts,
+    /// Disks that were failed because they did not answer.
+    failed_disks,
     /// I/Os that the program cancelled.
     cancels,
     /// Channels and futures dropped with I/O in flight.

@@ -41,6 +41,8 @@ const TAGS: u64 = 0x7461_6773;
 const TRANSPORTS: u64 = 0x7363_7369;
 /// The same for several paths to disks.
 const PATHS: u64 = 0x7061_7468_735f_3032;
+/// The same for the time of disks to answer.
+const SILENCES: u64 = 0x7369_6c65_6e63;
 /// The same for shards of caches.
 const SHARDS: u64 = 0x54a8_d54a_8d54_a8d5;
 
@@ -207,7 +209,7 @@ impl Plan {
     /// The plan of a seed, without some features.
     pub(super) fn new(seed: u64, without: Features) -> Plan {
         let mut rng = Rng::new(seed);
-        let features = draw(&mut rng).without(without);
+        let mut features = draw(&mut rng).without(without);
         let most = if features.has(Feature::Arrays) { 2 + rng.below(DISKS - 1) } else { 1 };
         let share = SECTORS / most / 8 * 8;
         let mut disks: Vec<DiskPlan> = (0..most)
@@ -226,7 +228,6 @@ impl Plan {
         let mut acts = steps::draw(&mut rng, features, taken as u32);
         // From a separate generator, so that they do not change the rest of the plan.
         let mut rng = Rng::new(seed ^ RESIZES);
-        let mut features = features;
         if rng.below(100) < Feature::Resize.chance() && !without.has(Feature::Resize) {
             features = features.and(Feature::Resize);
             steps::add_resizes(&mut rng, &mut acts, taken as u32);
@@ -263,6 +264,7 @@ impl Plan {
             features = features.and(Feature::Paths);
             disks.iter_mut().filter_map(|disk| disk.transport.as_mut()).for_each(|way| way.double(&mut rng));
         }
+        limit_time(seed, features, &mut disks);
         features = shard(seed, features, without, &mut stack);
         if stack.wakes_often() {
             let switched = acts.iter_mut().filter_map(|act| match act {
@@ -274,6 +276,14 @@ impl Plan {
         }
         let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
+    }
+}
+
+/// Says how long disks with a timeout may take to answer.
+fn limit_time(seed: u64, features: Features, disks: &mut [DiskPlan]) {
+    if features.has(Feature::Timeouts) {
+        let mut rng = Rng::new(seed ^ SILENCES);
+        disks.iter_mut().for_each(|disk| disk.limit_time(&mut rng));
     }
 }
 

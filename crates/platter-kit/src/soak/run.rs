@@ -28,20 +28,22 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 mod calls;
-mod doubt;
 mod end;
 mod judge;
 mod lanes;
+mod late;
 mod met;
 mod order;
 mod power;
 mod resize;
+mod silence;
 mod submit;
 mod time;
 
 use judge::Judged;
 use order::Order;
 use resize::{Ear, Sizes};
+use silence::Silence;
 use submit::Live;
 
 /// Limit of the virtual time of any action. Several commands may be stuck one after the other.
@@ -114,6 +116,7 @@ pub(super) struct Run<'a> {
     /// The layers of the stack.
     layers: Bits,
     judged: Judged,
+    silence: Silence,
     order: Order,
     sizes: Sizes,
     on_stall: OnStall,
@@ -184,6 +187,7 @@ impl<'a> Run<'a> {
             cells: Cells::default(),
             layers: met::layers(&plan.stack),
             judged: Judged::default(),
+            silence: Silence::default(),
             order: Order::default(),
             sizes,
             on_stall,

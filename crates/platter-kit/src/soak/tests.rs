@@ -39,11 +39,11 @@ fn without_a_bug_nothing_is_found_and_much_is_come_across() {
 /// a block for which a read failed, 109547 a write that landed over newer contents after the device was opened again, and
 /// 106847 a cache whose write-back timed out because the soak let 40 s pass in one step. In 1072889 a channel reports a failed flush
 /// after the failure was acknowledged; in 1036629 a block is cancelled that a member with smaller blocks has in part; in 1001677
-/// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was given up. 1036052 and 7003225
+/// and 1084776 the write of a dropped future times out; in 1034973 power fails after a barrier was late. 1036052 and 7003225
 /// were writes that a disk still had of a cache that was closed, 1023660 a write of contents that a power cut had brought back,
 /// and 1116568 a read that no barrier held back, because that was cancelled. In 75825 a read was in flight when a
 /// write-through cache dropped what it had read, in 20038879 a page outside a flushed range was on its way to the disk, and
-/// in 328393 a barrier had been held behind one that was given up; in 676151 one failed because a write was in doubt. In 53562 a
+/// in 328393 a barrier had been held behind one that was late; in 676151 one failed because a write was late. In 53562 a
 /// snapshot was closed while its store took 40 s for a flush, in 69688 a cache while an elevator idled for a minute; in 56232
 /// a write to a snapshot had timed out, and was still on its way to a slot of the store that shows nothing. In 945336 and 633033 a
 /// discard that found nothing in a snapshot's store succeeded after power was cut, and in 612840 a cache wrote contents again
@@ -67,13 +67,13 @@ fn runs_that_were_misjudged_find_nothing() {
     }
 }
 
-/// Runs with disks behind targets in which something was wrong. In 100422 a write that a path had given up was said not to be
+/// Runs with disks behind targets in which something was wrong. In 100422 a write that was late on a path was said not to be
 /// carried out; in 105935 the queue of a path that had failed during a flush refused all later ones; in 118870 readahead that a
 /// queue had no room for was taken for a failure of the path, again and again; in 205684 a write overtook a barrier that the
 /// unit had refused, because another channel sent it before the queue knew; in 306637 the timeout of one part of a write was
 /// hidden by the failure of the other, so that a second path was used beside the first; in 319828 a write whose arrival reset
 /// the unit was ended with all that follow a barrier, and sent again before its channel had read that; in 311596 a call waited
-/// for a lane that was not run, which did not know that its ordered command had failed, and was given up after 4 s as cancelled;
+/// for a lane that was not run, which did not know that its ordered command had failed, and ended after 4 s as cancelled;
 /// in 323689 the device had ended the flush of a cancelled bio, and no lane took that in.
 /// 313634 was misjudged: three caches one over the other look at the clock more often than the soak allowed.
 #[test]
@@ -88,7 +88,7 @@ fn runs_over_targets_that_were_wrong_find_nothing() {
 
 /// Runs over caches of several shards in which something was wrong. In 247 readahead that a channel had left in another shard held the
 /// only place of a `limit`; in 1013920 a call asked shards where it had nothing for their wake-ups, and stood still; in 1020537 a flush of
-/// a range that is a hard barrier left what other shards had; in 13000562 the lane of zeroes in doubt was not run, and all flushes failed.
+/// a range that is a hard barrier left what other shards had; in 13000562 the lane of zeroes that were late was not run, and all flushes failed.
 #[test]
 fn runs_over_shards_that_were_wrong_find_nothing() {
     for seed in [247, 1_013_920, 1_020_537, 13_000_562] {

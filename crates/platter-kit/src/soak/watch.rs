@@ -53,7 +53,7 @@ mod tests {
     use std::sync::{Arc, mpsc};
 
     #[test]
-    fn a_thread_that_sleeps_or_spins_for_ever_is_given_up() {
+    fn a_thread_that_sleeps_or_spins_for_ever_is_abandoned() {
         for sleeps in [true, false] {
             let (watched, over) = (Arc::new(Watched::default()), Arc::new(AtomicBool::new(false)));
             let (send, receive) = mpsc::channel::<Outcome>();

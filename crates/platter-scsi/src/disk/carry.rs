@@ -111,8 +111,8 @@ impl Carried {
         Ok(bio)
     }
 
-    /// Puts the memory of a bio that has come back where it belongs. A bio that was given up has none; the command goes on
-    /// with other memory.
+    /// Puts the memory of a bio that has come back where it belongs. A bio that a layer ended before its last part has none;
+    /// the command goes on with other memory.
     fn restore(&self, bio: &mut Bio, memory: &mut Memory<'_>) {
         let Some(buffer) = bio.take_buffer::<Buffer>() else { return };
         match self.step().map(|step| step.action) {

@@ -96,13 +96,6 @@ fn device(
     if let Some(age) = oldest.filter(|_| is_stalled) {
         add("stalled", format!("{shown} has an I/O that is {:.0} s old", age.as_secs_f64()));
     }
-    if gauges.quarantined + gauges.in_doubt > 0 {
-        let text = format!(
-            "{shown} has {} requests with its disks that timed out, and {} ranges in doubt",
-            gauges.quarantined, gauges.in_doubt
-        );
-        add("timed-out", text);
-    }
     let flush_failure = losses.open();
     if let Some(why) = &flush_failure {
         let text = format!(
@@ -133,8 +126,6 @@ fn device(
         "status": status,
         "oldest_io_seconds": oldest.map(|age: Duration| age.as_secs_f64()),
         "in_flight": gauges.in_flight,
-        "quarantined": gauges.quarantined,
-        "in_doubt": gauges.in_doubt,
         "flush_failures": losses.count(),
         "flush_failure": flush_failure,
         "write_back_errors": write_back_errors,

@@ -137,7 +137,6 @@ impl Daemon {
             "counters": counters,
             "gauges": {
                 "in_flight": gauges.in_flight, "queued": gauges.queued, "held": gauges.held,
-                "quarantined": gauges.quarantined, "in_doubt": gauges.in_doubt,
             },
             "errors": errors,
             "latency": Op::ALL.into_iter().filter_map(|op| latency(&statistics, op)).collect::<Vec<_>>(),

@@ -295,7 +295,8 @@ impl Worker {
             return if has_ended { Err(Errno::NODEV) } else { Ok(place) };
         }
         let seat = self.shared.seats.find(handle).ok_or(Errno::NODEV)?;
-        let channel = seat.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        let mut channel = seat.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        channel.set_timeouts(false);
         let open = Some(Open { channel, seat });
         if let Some(place) = self.opened.iter().position(Option::is_none) {
             self.opened[place] = open;

@@ -122,7 +122,9 @@ impl<'a> Session<'a> {
         let options = &ground.shared.options;
         // Answered commands that wait to be sent have slots as well.
         let slots = Slots::new(2 * options.depth);
-        let channel = ground.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
+        let mut channel =
+            ground.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
+        channel.set_timeouts(false);
         Ok(Session {
             socket: ground.socket,
             client: ground.client,

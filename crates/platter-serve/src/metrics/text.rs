@@ -135,17 +135,6 @@ pub const FAMILIES: &[Family] = &[
         },
     ),
     family(
-        "platter_device_quarantined_requests",
-        "gauge",
-        "Requests with the disks whose I/Os have timed out.",
-        |out| {
-            out.each_device(|device| device.statistics.gauges.quarantined);
-        },
-    ),
-    family("platter_device_in_doubt_ranges", "gauge", "Ranges that such requests may still change.", |out| {
-        out.each_device(|device| device.statistics.gauges.in_doubt);
-    }),
-    family(
         "platter_device_oldest_io_seconds",
         "gauge",
         "Age of the oldest unanswered I/O of a client.",

@@ -21,8 +21,6 @@ pub(super) struct Common {
     pub(super) write_back: Arc<AtomicBool>,
     /// Most requests of a queue that are worked on at once.
     pub(super) depth: usize,
-    /// Most bytes of memory for the data of the requests of a queue, where they do not use the guest's.
-    pub(super) memory_bytes: usize,
     /// A failure of the device was logged.
     pub(super) reported: Arc<AtomicBool>,
 }

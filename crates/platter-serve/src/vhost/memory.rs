@@ -2,7 +2,7 @@
 //!
 //! The segments of a bio over it are the guest's memory. The bio owns a reference to the mapping, so the mapping outlives
 //! every bio over it. Such a bio is flagged `BORROWED`: it completes when the driver has returned the memory, and only then
-//! is the guest answered, which uses the memory again. On a device with a timeout, data is copied instead (`queue/data.rs`).
+//! is the guest answered, which uses the memory again (`queue/data.rs`).
 //!
 //! The guest and the front end may change this memory at any time. So it is only accessed through volatile slices or by
 //! drivers, never through references, and what is read from it is checked after it was copied out.

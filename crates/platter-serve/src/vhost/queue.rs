@@ -8,20 +8,18 @@ mod data;
 use super::admission::Turn;
 use super::common::{Common, Line, Stop};
 use super::inflight::Journal;
-use super::memory::Memory;
+use super::memory::{Lent, Memory};
 use super::polling::Polling;
 use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, write_data, write_status};
 use super::ring::{Malformed, Ring};
 use super::tally::Tally;
 use crate::age::Mark;
-use crate::buffers::Buffers;
 use crate::clients::Waiting;
 use crate::events::Event;
 use crate::moderation::Moderation;
-use data::{Data, KEEP, buffers_for};
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -48,7 +46,8 @@ struct Slot {
     head: u16,
     work: Work,
     request: Request,
-    data: Data,
+    /// Pieces of the guest's memory, kept for the next request.
+    lent: Option<Lent>,
     mark: Mark,
     /// The range that is under way, and how many bytes of it are done.
     range: usize,
@@ -79,14 +78,10 @@ pub(super) struct Worker {
     kick: Arc<OwnedFd>,
     memory: Arc<Memory>,
     channel: Channel,
-    /// For the data of requests. `None`: bios use the guest's memory.
-    buffers: Option<Buffers>,
-    /// How long they are kept when there is nothing to do.
-    keep: Span,
     parser: Parser,
     slots: Vec<Slot>,
     free: Vec<u16>,
-    /// The slot of a request that waits for memory, or to be admitted.
+    /// The slot of a request that waits to be admitted.
     held: Option<u16>,
     /// This queue has the place of its client to wait, and when to ask again.
     asks: bool,
@@ -111,12 +106,13 @@ impl Worker {
     /// The device has no channel.
     pub(super) fn new(common: Arc<Common>, line: Arc<Line>, queue: Queue) -> Result<Worker, String> {
         let depth = common.depth.min(usize::from(u16::MAX)).min(usize::from(queue.ring.size()).max(1));
-        let channel = common.served.device().channel(depth).map_err(|error| error.to_string())?;
+        let mut channel = common.served.device().channel(depth).map_err(|error| error.to_string())?;
+        channel.set_timeouts(false);
         let slot = |_| Slot {
             head: 0,
             work: Work::Flush,
             request: Request::default(),
-            data: Data::default(),
+            lent: None,
             mark: Mark::default(),
             range: 0,
             done: 0,
@@ -130,8 +126,6 @@ impl Worker {
             recovered: queue.recovered.into_iter(),
             kick: queue.kick,
             channel,
-            buffers: buffers_for(common.served.device(), common.memory_bytes, common.client.memory()),
-            keep: KEEP,
             parser: Parser::default(),
             slots: (0..depth).map(slot).collect(),
             free: (0..depth as u16).rev().collect(),
@@ -215,7 +209,7 @@ impl Worker {
     fn take_all(&mut self) -> Result<u32, Malformed> {
         let mut taken = 0;
         if let Some(slot) = self.held.take() {
-            if !self.may_start(slot) {
+            if !self.admits(slot) {
                 self.held = Some(slot);
                 return Ok(0);
             }
@@ -231,7 +225,7 @@ impl Worker {
                 return Err(malformed);
             }
             taken += 1;
-            if self.may_start(slot) {
+            if self.admits(slot) {
                 self.start(slot);
             } else {
                 self.held = Some(slot);
@@ -269,11 +263,6 @@ impl Worker {
         entry.mark = self.common.client.begin();
         self.tally.begun();
         Ok(())
-    }
-
-    fn may_start(&mut self, slot: u16) -> bool {
-        // Memory first: what was admitted is charged to the client.
-        self.has_memory(slot) && self.admits(slot)
     }
 
     /// Whether a request is admitted: the client's share of the device. If so, it starts.
@@ -539,7 +528,7 @@ impl Worker {
             (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
             _ => {
                 let timeout = self.again_at.map(|at| at.since(clock.now()));
-                self.sleep(descriptors, timeout);
+                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
             }
         }
         // The guest's notification is the usual one. A wake-up that came with it ends the next sleep.

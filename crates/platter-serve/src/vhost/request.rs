@@ -280,16 +280,6 @@ pub(super) fn write_status(memory: &Memory, request: &Request, status: Status) {
     }
 }
 
-/// Copies the bytes in the pieces of a request, as many as `out` has.
-pub(super) fn read_data(memory: &Memory, pieces: &[Piece], out: &mut [u8]) {
-    let mut filled = 0;
-    for piece in pieces {
-        let part = (out.len() - filled).min(piece.len as usize);
-        memory.piece(*piece).copy_to(&mut out[filled..filled + part]);
-        filled += part;
-    }
-}
-
 /// Writes bytes into the pieces of a request; returns how many fitted.
 pub(super) fn write_data(memory: &Memory, pieces: &[Piece], mut bytes: &[u8]) -> u32 {
     let all = bytes.len();

@@ -30,7 +30,6 @@ struct Shared {
     clients: Arc<Clients>,
     log: Log,
     depth: usize,
-    memory_bytes: usize,
     handshake_timeout: Duration,
     listener: UnixSocket,
     /// The name of the device; empty: the first one.
@@ -88,7 +87,6 @@ pub(super) fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         clients: Arc::clone(&start.clients),
         log: Arc::clone(&start.log),
         depth: start.options.depth,
-        memory_bytes: start.options.client_memory_bytes,
         handshake_timeout: start.options.handshake_timeout,
         listener: UnixSocket::bind(path)?,
         device: name.to_owned(),
@@ -176,7 +174,6 @@ impl Shared {
             client: Arc::clone(&client),
             log: Arc::clone(&self.log),
             depth: self.depth,
-            memory_bytes: self.memory_bytes,
             socket: Arc::clone(socket),
             server: self.server,
             first_message: self.handshake_timeout,

@@ -36,7 +36,6 @@ pub(super) struct Start {
     pub(super) client: Arc<Connected>,
     pub(super) log: Log,
     pub(super) depth: usize,
-    pub(super) memory_bytes: usize,
     pub(super) socket: Arc<Socket>,
     /// Identifies this process in regions of requests in flight.
     pub(super) server: u64,
@@ -192,7 +191,6 @@ impl Session {
                 first_flush,
                 write_back: Arc::clone(write_back),
                 depth: start.depth,
-                memory_bytes: start.memory_bytes,
                 reported: Arc::clone(reported),
             })
         });

@@ -242,7 +242,7 @@ fn a_command_whose_answer_stays_away_is_aborted_at_its_deadline() {
     assert_eq!(error.fault.kind, Kind::TimedOut, "{error}");
     told.recv_timeout(Duration::from_secs(60)).unwrap();
     holds.store(false, Ordering::SeqCst);
-    // The range is in doubt until the target has answered the abort.
+    // The write is late until the target has answered the abort, and what overlaps it waits.
     writes_after_one_abort(&device);
 }
 

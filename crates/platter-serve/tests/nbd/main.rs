@@ -7,7 +7,6 @@ mod hostile;
 mod life;
 #[path = "../../../platter-disk/tests/drivers/loops.rs"]
 mod loops;
-mod lost;
 mod odd;
 mod peers;
 mod protocol;

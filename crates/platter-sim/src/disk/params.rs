@@ -289,7 +289,7 @@ pub struct CacheParams {
     pub read_ahead_on_hit: bool,
     /// Sectors before the wanted ones are kept when they pass under the head.
     pub read_free_blocks: bool,
-    /// A sector in the middle of being read ahead is given up for the next command.
+    /// A sector in the middle of being read ahead is left for the next command.
     pub stop_in_sector: bool,
     /// A write over what is being read ahead ends the read-ahead.
     pub write_stops_read_ahead: bool,

@@ -21,8 +21,8 @@ pub(super) struct Version {
     submitted: u64,
     after: u64,
     end: u64,
-    /// When the program learned that it is in doubt.
-    doubted: u64,
+    /// When the program learned that it is late.
+    late: u64,
     outcome: Option<Outcome>,
     /// Place in the order of hard barriers.
     place: u64,
@@ -30,7 +30,7 @@ pub(super) struct Version {
     proves: bool,
     durable: bool,
     /// A flush has failed since; no later one makes it durable.
-    doubtful: bool,
+    flush_failed: bool,
     session: u32,
     /// Ruled out by what was read after a cut.
     gone: bool,
@@ -38,7 +38,7 @@ pub(super) struct Version {
     pinned: bool,
     /// Of an atomic write.
     atomic: bool,
-    /// The zeroes of a sector that was lost: barriers and doubts do not order them.
+    /// The zeroes of a sector that was lost: barriers and late changes do not order them.
     lost: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Now {
     pub(super) proved: u64,
     /// The event of its completion.
     pub(super) at: u64,
-    /// It shows whether a write happened that was in doubt before it.
+    /// It shows whether a write happened that was late before it.
     pub(super) settles: bool,
     /// It may have been given the data of a write that failed after the read began.
     pub(super) drops: bool,
@@ -64,12 +64,12 @@ impl Version {
             submitted: now,
             after: now,
             end: NEVER,
-            doubted: NEVER,
+            late: NEVER,
             outcome: None,
             place,
             proves: true,
             durable: false,
-            doubtful: false,
+            flush_failed: false,
             session,
             gone: false,
             pinned: false,
@@ -100,11 +100,11 @@ impl Version {
 
     /// Whether it is certainly older than `other`, which is newer than what had ended before `since`.
     fn ended_before(&self, other: &Version, since: u64) -> bool {
-        let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::InDoubt));
+        let loose = matches!(self.outcome, Some(Outcome::Abandoned | Outcome::Late));
         self.id != other.id
             && (self.end < since
                 || (self.place < other.place && !loose && !self.lost && !other.lost)
-                || (self.doubted < other.submitted && other.is_done() && !other.lost))
+                || (self.late < other.submitted && other.is_done() && !other.lost))
     }
 
     fn is_done(&self) -> bool {
@@ -177,9 +177,9 @@ impl Sector {
         }
         for version in self.versions.iter_mut().filter(|version| version.id == id) {
             version.outcome = Some(outcome);
-            let loose = matches!(outcome, Outcome::Abandoned | Outcome::InDoubt);
+            let loose = matches!(outcome, Outcome::Abandoned | Outcome::Late);
             version.end = if loose { NEVER } else { now };
-            version.doubted = if outcome == Outcome::InDoubt { now } else { NEVER };
+            version.late = if outcome == Outcome::Late { now } else { NEVER };
             version.durable = durable;
         }
     }
@@ -197,9 +197,9 @@ impl Sector {
         self.versions.iter_mut().for_each(|version| change(&mut version.place));
     }
 
-    /// Nothing that was in doubt before `start` can change the sector any more.
+    /// Nothing that was late before `start` can change the sector any more.
     pub(super) fn returned(&mut self, start: u64, now: u64) {
-        self.versions.iter_mut().filter(|v| v.doubted < start).for_each(|v| v.end = v.end.min(now));
+        self.versions.iter_mut().filter(|v| v.late < start).for_each(|v| v.end = v.end.min(now));
     }
 
     /// See [`Oracle::may_land`](super::Oracle::may_land), in a session in which so much is proved.
@@ -219,16 +219,15 @@ impl Sector {
         for v in self.versions.iter().filter(|v| v.content == content) {
             let Some(w) = self.versions.iter().filter(counts).find(|w| v.before(w)) else { return Ok(()) };
             let permitted = vec![w.content];
-            found = Err(Violation { sector: at, found: content, permitted, rule: Rule::Doubt });
+            found = Err(Violation { sector: at, found: content, permitted, rule: Rule::Late });
         }
         found
     }
 
-    pub(super) fn forget_doubts(&mut self) {
-        for version in
-            self.versions.iter_mut().filter(|v| v.outcome == Some(Outcome::InDoubt) && v.end == NEVER)
+    pub(super) fn forget_late(&mut self) {
+        for version in self.versions.iter_mut().filter(|v| v.outcome == Some(Outcome::Late) && v.end == NEVER)
         {
-            (version.outcome, version.doubted) = (Some(Outcome::Abandoned), NEVER);
+            (version.outcome, version.late) = (Some(Outcome::Abandoned), NEVER);
         }
     }
 
@@ -254,14 +253,15 @@ impl Sector {
 
     /// A flush that was submitted at `start` has succeeded, or a hard barrier at `place`.
     pub(super) fn flushed(&mut self, start: u64, place: u64, session: u32) {
-        let covered = |v: &&mut Version| v.is_done() && !v.doubtful && v.session == session;
+        let covered = |v: &&mut Version| v.is_done() && !v.flush_failed && v.session == session;
         for version in self.versions.iter_mut().filter(covered) {
             version.durable |= version.end < start || version.place < place;
         }
     }
 
-    pub(super) fn doubt(&mut self) {
-        self.versions.iter_mut().filter(|v| v.is_done() && !v.durable).for_each(|v| v.doubtful = true);
+    /// A flush has failed.
+    pub(super) fn flush_failed(&mut self) {
+        self.versions.iter_mut().filter(|v| v.is_done() && !v.durable).for_each(|v| v.flush_failed = true);
     }
 
     /// Whether `w` rules out that a read returns `v`.
@@ -303,7 +303,7 @@ impl Sector {
         }
         if let [only] = fits[..] {
             if now.settles {
-                self.settle_doubts(only, now);
+                self.settle_late(only, now);
             }
             self.note_atoms(only, now, atoms);
             // Contents from a page cache say nothing about commands that took effect below it without its knowledge.
@@ -328,10 +328,10 @@ impl Sector {
         Ok(fits.iter().map(|&i| place(&self.versions[i])).min())
     }
 
-    /// A read that was submitted after a write came into doubt shows whether the write happened.
-    fn settle_doubts(&mut self, found: usize, now: &Now) {
+    /// A read that was submitted after a write became late shows whether the write happened.
+    fn settle_late(&mut self, found: usize, now: &Now) {
         let found = self.versions[found].clone();
-        for version in self.versions.iter_mut().filter(|v| v.doubted < now.start) {
+        for version in self.versions.iter_mut().filter(|v| v.late < now.start) {
             version.gone |= found.before(version);
             if version.id == found.id {
                 // It happened after all.
@@ -397,7 +397,7 @@ impl Sector {
         for version in &mut self.versions {
             let kept = stays(version);
             version.end = version.end.min(now);
-            version.doubted = NEVER;
+            version.late = NEVER;
             version.durable = kept;
             version.pinned = false;
         }

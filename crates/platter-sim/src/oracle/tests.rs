@@ -105,23 +105,23 @@ fn an_abandoned_write_may_happen_late_until_the_device_is_quiet() {
 }
 
 #[test]
-fn a_write_in_doubt_is_settled_by_what_completes_after_it() {
-    let in_doubt = |rig: &mut Rig| {
+fn a_late_write_is_settled_by_what_completes_after_it() {
+    let late = |rig: &mut Rig| {
         rig.write(0, 1);
         let two = rig.begin(0, 2);
-        rig.oracle.complete(two, Outcome::InDoubt);
+        rig.oracle.complete(two, Outcome::Late);
         assert_eq!(rig.oracle.permitted(0), [1, 2]);
     };
     // A write after it.
     let mut rig = Rig::new(true);
-    in_doubt(&mut rig);
+    late(&mut rig);
     let three = rig.begin(0, 3);
     assert_eq!(rig.oracle.permitted(0), [1, 2, 3]);
     assert!(rig.oracle.may_land(0, 2, false).is_ok());
     rig.done(three);
     assert_eq!(rig.oracle.permitted(0), [3]);
     let found = rig.oracle.may_land(0, 2, false).unwrap_err();
-    assert_eq!((found.rule, found.permitted), (Rule::Doubt, vec![3]));
+    assert_eq!((found.rule, found.permitted), (Rule::Late, vec![3]));
     // A cache may still be writing it back, until the newer version is durable.
     assert!(rig.oracle.may_land(0, 2, true).is_ok());
     rig.flush(Outcome::Done);
@@ -130,19 +130,19 @@ fn a_write_in_doubt_is_settled_by_what_completes_after_it() {
     let mut rig = Rig::new(true);
     rig.write(0, 1);
     let (two, three) = (rig.begin(0, 2), rig.begin(0, 3));
-    rig.oracle.complete(two, Outcome::InDoubt);
+    rig.oracle.complete(two, Outcome::Late);
     rig.done(three);
     assert_eq!(rig.oracle.permitted(0), [2, 3]);
     // A read after it that finds what is older, or what is newer.
     for (found, then) in [(1, vec![1]), (2, vec![2])] {
         let mut rig = Rig::new(true);
-        in_doubt(&mut rig);
+        late(&mut rig);
         assert_eq!(rig.read(0, found), None);
         assert_eq!(rig.oracle.permitted(0), then);
     }
     // A flush after it.
     let mut rig = Rig::new(true);
-    in_doubt(&mut rig);
+    late(&mut rig);
     rig.flush(Outcome::Done);
     assert_eq!(rig.oracle.permitted(0), [1, 2]);
     rig.write(0, 3);

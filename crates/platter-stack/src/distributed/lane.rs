@@ -7,7 +7,7 @@ use crate::kit::Board;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::{Bell, Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -152,13 +152,12 @@ impl<M: Map> DistributedLane<M> {
         self.door.take_failed(&mut self.done);
     }
 
-    /// Fails bios that wait for fewer parts to be in flight and for which `fails` holds (timed out or
-    /// cancelled).
+    /// Fails bios that wait for fewer parts to be in flight and are to be taken back.
     #[cold]
-    fn fail_waiting(&mut self, kind: Kind, fails: impl Fn(&Bio) -> bool) {
-        while let Some(at) = self.waiting.iter().position(&fails) {
+    fn fail_waiting(&mut self, which: &Cancel) {
+        while let Some(at) = self.waiting.iter().position(|bio| which.matches(bio)) {
             let Some(mut bio) = self.waiting.remove(at) else { return };
-            bio.fail(Fault::new(kind, Stage::Layer));
+            bio.fail(Fault::new(which.kind(), Stage::Layer));
             let barrier = bio.flags().intersects(BARRIER) && !self.alone;
             self.over(bio, barrier);
         }
@@ -238,8 +237,8 @@ impl<M: Map> DistributedLane<M> {
         let range = (is_flush && self.has_one_disk && !of_all).then(|| (bio.pos(), bio.len()));
         let at = self.parts.insert(bio, (barrier, hard), flushes && !is_flush);
         if flushes {
-            // Members without a cache are flushed too: a write in doubt there must fail the flush. Otherwise
-            // this costs nothing.
+            // Members without a cache are flushed too: one may have lost writes because it has failed meanwhile. Otherwise this
+            // costs nothing.
             let members = self.members.len() as u32;
             match self.has_one_disk {
                 true => self.parts.flushes_of_one_disk(at, members, range),
@@ -401,9 +400,7 @@ impl<M: Map> DistributedLane<M> {
                 self.collect(now, index);
             }
             let member = &self.members[index];
-            // What the disk returns to a queue that lanes share is only taken in by a lane that is run.
-            let rests = member.out == 0 && member.lane.is_idle() && !member.lane.lingers();
-            if rests && !self.is_out(index) {
+            if member.out == 0 && member.lane.is_idle() && !self.is_out(index) {
                 self.members[index].active = false;
                 self.active.swap_remove(at);
             } else {
@@ -447,9 +444,6 @@ impl<M: Map> Lane for DistributedLane<M> {
         if self.door.out() == 0 {
             self.find_work();
         }
-        if !self.waiting.is_empty() {
-            self.fail_waiting(Kind::TimedOut, |bio| bio.deadline().is_some_and(|at| at <= now));
-        }
         let mut may_look = self.has_one_disk && now >= self.next_look;
         loop {
             self.again = false;
@@ -484,12 +478,7 @@ impl<M: Map> Lane for DistributedLane<M> {
         let others = others.filter_map(|at| self.map.board(at)?.wakeup());
         // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
         let now = self.door.is_ready().then_some(Time(0));
-        members
-            .chain(others)
-            .chain(now)
-            .chain(self.waiting.iter().filter_map(Bio::deadline))
-            .chain(self.door.next_wakeup())
-            .min()
+        members.chain(others).chain(now).chain(self.door.next_wakeup()).min()
     }
 
     fn unplug(&mut self, now: Time) {
@@ -538,28 +527,24 @@ impl<M: Map> Lane for DistributedLane<M> {
         self.active.iter().map(|&at| self.members[at as usize].lane.in_flight()).sum()
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
+    fn cancel(&mut self, now: Time, which: &Cancel) {
         self.flush_plug(now);
-        self.door.cancel(token);
+        self.door.cancel(which);
         self.door.take_failed(&mut self.done);
-        self.fail_waiting(Kind::Cancelled, |bio| bio.token() == token);
-        for at in 0..self.active.len() {
-            let lane = &mut self.members[self.active[at] as usize].lane;
+        self.fail_waiting(which);
+        let parts = self.parts.cancel(which);
+        for &at in &self.active {
+            let lane = &mut self.members[at as usize].lane;
             // Cancels both bios that were passed on as they are and the parts of others.
-            lane.cancel(now, token);
-            self.parts.tokens_of(token).for_each(|part| lane.cancel(now, part));
+            lane.cancel(now, which);
+            parts.iter().for_each(|&token| lane.cancel(now, &which.with_token(token)));
         }
     }
 
     fn is_idle(&self) -> bool {
-        // A member that lingers is idle itself: a caller need not keep the lane for what others take in as well.
         let is_idle = |member: &Member| member.out == 0 && member.lane.is_idle();
         let rests = self.active.iter().all(|&at| is_idle(&self.members[at as usize]));
         self.plug.is_empty() && rests && self.door.out() == 0 && !self.door.is_holding()
-    }
-
-    fn lingers(&self) -> bool {
-        self.active.iter().any(|&at| self.members[at as usize].lane.lingers())
     }
 
     fn register(&mut self, region: &Region) {

@@ -3,6 +3,7 @@
 use super::{Extent, Map};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::lane::Cancel;
 use platter_block::whole::Whole;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,10 +30,10 @@ struct Slot {
     pending: u32,
     /// The first fault, and the first byte of the device that failed with it.
     failed: Option<(Fault, u64)>,
-    /// The timeout of a part with data, if one timed out; used and cleared together with `failed`.
-    late: Option<Fault>,
     /// A part was cancelled or timed out; cleared together with `failed`.
-    given_up: bool,
+    is_cut_off: bool,
+    /// The bio is to be taken back as this: no more parts are made of it.
+    cancelled: Option<Kind>,
     /// The parts in flight are flushes that precede the data.
     data_follows: bool,
     /// They write out what the members have; the flush of their disk follows.
@@ -97,7 +98,7 @@ impl Parts {
         let slot = &mut self.slots[at as usize];
         slot.next = bio.pos();
         slot.whole.begin(bio);
-        (slot.pending, slot.failed) = (0, None);
+        (slot.pending, slot.failed, slot.cancelled) = (0, None, None);
         (slot.barrier, slot.hard, slot.data_follows) = (barrier, hard, data_follows);
         slot.disk_follows = false;
         at
@@ -200,11 +201,16 @@ impl Parts {
         1 << 63 | u64::from(self.maker) << 32 | u64::from(at)
     }
 
-    /// The tokens of the parts of all bios with this token, for cancelling them.
-    pub(super) fn tokens_of(&self, token: u64) -> impl Iterator<Item = u64> + '_ {
-        let has = move |slot: &Slot| slot.whole.bio().is_some_and(|bio| bio.token() == token);
-        let slots = self.slots.iter().enumerate().filter(move |(_, slot)| has(slot));
-        slots.map(|(at, _)| self.token(at as u32))
+    /// Makes no more parts of bios that are to be taken back. Returns the tokens of their parts.
+    pub(super) fn cancel(&mut self, which: &Cancel) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if slot.whole.bio().is_some_and(|bio| which.matches(bio)) {
+                slot.cancelled = Some(which.kind());
+                found.push(at as u32);
+            }
+        }
+        found.into_iter().map(|at| self.token(at)).collect()
     }
 
     /// Whether a member takes all segments of a transfer in one part.
@@ -229,14 +235,11 @@ impl Parts {
         if let Err(fault) = status {
             let place = place(part.pos());
             let is_flush = part.op() == Op::Flush;
-            if fault.kind == Kind::TimedOut && !is_flush {
-                slot.late = Some(fault);
-            }
-            slot.given_up |= is_given_up(fault);
-            // A member tells an error of its write-back once, so another member's part that is given up does not hide it.
+            slot.is_cut_off |= is_cut_off(fault);
+            // A member tells an error of its write-back once, so another member's part that was taken back does not hide it.
             let goes_first =
-                |(other, first): (Fault, u64)| match is_flush && is_given_up(fault) != is_given_up(other) {
-                    true => is_given_up(other),
+                |(other, first): (Fault, u64)| match is_flush && is_cut_off(fault) != is_cut_off(other) {
+                    true => is_cut_off(other),
                     false => place < first,
                 };
             if slot.failed.is_none_or(goes_first) {
@@ -252,24 +255,23 @@ impl Parts {
     /// What to do when no part of bio `at` is in flight.
     pub(super) fn turn(&mut self, at: u32) -> Turn {
         let slot = &mut self.slots[at as usize];
+        let has_more = slot.data_follows || slot.whole.bio().is_some_and(|bio| has_more(bio, slot.next));
+        if let Some(kind) = slot.cancelled.filter(|_| has_more || slot.disk_follows) {
+            slot.is_cut_off = true;
+            slot.failed.get_or_insert((Fault::new(kind, Stage::Layer), slot.next));
+        }
         // Also if a member could not write: as in a cache without shards, what its disk has to tell is told by the same flush.
-        if std::mem::take(&mut slot.disk_follows) && !slot.given_up {
+        if std::mem::take(&mut slot.disk_follows) && !slot.is_cut_off {
             self.flushes(at, 1, None);
             self.staged.iter_mut().for_each(|(_, part)| part.add_flags(Flags::DISK_ONLY));
             return Turn::Disk(at);
         }
-        if slot.data_follows && slot.failed.is_none() {
+        if has_more && slot.failed.is_none() {
             slot.data_follows = false;
             return Turn::Data(at);
         }
-        if !slot.data_follows
-            && slot.failed.is_none()
-            && slot.whole.bio().is_some_and(|bio| has_more(bio, slot.next))
-        {
-            return Turn::Data(at);
-        }
-        slot.given_up = false;
-        let failed = slot.failed.take().map(|first| blame(first, slot.late.take()));
+        slot.is_cut_off = false;
+        let failed = slot.failed.take();
         let only_flushed = slot.data_follows;
         let start = slot.whole.bio().map_or(0, Bio::pos);
         let done = failed.map(|(fault, place)| (fault, place.saturating_sub(start)));
@@ -300,16 +302,8 @@ fn has_more(bio: &Bio, next: u64) -> bool {
 }
 
 /// Whether a part failed because it was cancelled or timed out.
-fn is_given_up(fault: Fault) -> bool {
+fn is_cut_off(fault: Fault) -> bool {
     matches!(fault.kind, Kind::Cancelled | Kind::TimedOut)
-}
-
-/// The fault of a bio whose first failure by position is `first`. The timeout of another part replaces it, because that part
-/// may still reach its disk. The position stays, so that the count of done bytes is right; the downside is that the error
-/// names the member of the timeout.
-#[cold]
-fn blame(first: (Fault, u64), late: Option<Fault>) -> (Fault, u64) {
-    (late.unwrap_or(first.0), first.1)
 }
 
 /// Makes a part of a bio, without the flags that order the whole.

@@ -10,6 +10,7 @@ use crate::reports::Reports;
 use crate::{LayerError, LayerType};
 use platter_block::allocation;
 use platter_block::backend::{Backend, Fact, Ground, LaneUse};
+use platter_block::bio::Op;
 use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
 use platter_block::event::Watcher;
@@ -17,6 +18,7 @@ use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
+use platter_block::time::Span;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -143,6 +145,10 @@ impl<F: Filter> Backend for Filtered<F> {
         Ok(Box::new(FilterLane::new(below, filter, shape, &self.gate, &self.dues)))
     }
 
+    fn timeout(&self, op: Op) -> Option<Span> {
+        self.below.timeout(op)
+    }
+
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {
         Some((0, self.offset().checked_add(pos)?))
     }
@@ -175,9 +181,8 @@ impl<F: Filter> Backend for Filtered<F> {
     }
 
     fn explain(&self, fault: Fault) -> Option<String> {
-        // The layer gives up its own barriers at the same faults as the disks below.
-        let own =
-            self.gate.blame().filter(|_| fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer);
+        // The layer fails barriers of its own with the same fault as the disks below.
+        let own = self.gate.blame().filter(|_| fault.kind == Kind::Unsettled && fault.stage == Stage::Layer);
         own.or_else(|| self.below.explain(fault))
     }
 

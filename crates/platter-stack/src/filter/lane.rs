@@ -1,8 +1,8 @@
 //! The lanes of a filtered device.
 //!
 //! A bio keeps its memory on its way. Its token is replaced by the number of a slot that holds the layer's state of
-//! the bio, so that the slot is found even if another bio comes back in its place after a timeout. A bio that the
-//! device has completed may be held until a time that the filter has set; held bios are ordered by that time.
+//! the bio, so that the slot is found when the bio comes back. A bio that the device has completed may be held until a time that the filter
+//! has set; held bios are ordered by that time.
 
 use super::dues::Dues;
 use super::shape::Shape;
@@ -10,7 +10,7 @@ use super::{BioView, Filter};
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::time::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -67,12 +67,11 @@ struct Slot {
     /// Whether [`Filter::start`] was called for the bio, so that [`Filter::end`] must be.
     started: bool,
     token: u64,
+    identity: usize,
     due: Time,
     barrier: bool,
-    /// The bio's deadline is earlier than the time until which it is held: it then fails.
-    times_out: bool,
-    /// It was cancelled: it is not held.
-    cancelled: bool,
+    /// It was taken back as this, but the device below had it: it is not held.
+    cancelled: Option<Kind>,
     /// The filter's fault, of a barrier in whose place a flush is below.
     fault: Option<Fault>,
 }
@@ -177,17 +176,17 @@ impl<F: Filter> FilterLane<F> {
                 out: false,
                 started: false,
                 token: 0,
+                identity: 0,
                 due: now,
                 barrier: false,
-                times_out: false,
-                cancelled: false,
+                cancelled: None,
                 fault: None,
             });
             self.kept.push(None);
             self.slots.len() - 1
         });
         let barrier = bio.flags().intersects(BARRIER);
-        let token = bio.token();
+        let (token, identity) = (bio.token(), bio.identity());
         // Whatever reaches the device below must have been shown to the filter: the device may grow before it checks
         // the range of this bio itself.
         let allowed = self.shape.check(&bio).and_then(|()| self.shape.check_range(&bio));
@@ -201,18 +200,9 @@ impl<F: Filter> FilterLane<F> {
         if self.keeps_places {
             time = self.dues.after(now, time, barrier);
         }
-        let deadline = bio.deadline().filter(|&deadline| deadline < time);
-        let (out, times_out) = (due.is_ok(), deadline.is_some());
-        self.slots[slot] = Slot {
-            out,
-            started: sound,
-            token,
-            due: deadline.unwrap_or(time),
-            barrier,
-            times_out,
-            cancelled: false,
-            fault: None,
-        };
+        let out = due.is_ok();
+        self.slots[slot] =
+            Slot { out, started: sound, token, identity, due: time, barrier, cancelled: None, fault: None };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => {
@@ -234,7 +224,6 @@ impl<F: Filter> FilterLane<F> {
         let mut flush = Bio::new(Op::Flush, 0, 0);
         let is_hard = failed.flags().contains(Flags::HARD_BARRIER);
         flush.add_flags(if is_hard { Flags::HARD_BARRIER } else { Flags::SOFT_BARRIER });
-        flush.set_deadline(failed.deadline());
         flush.set_token(slot as u64);
         (self.slots[slot].out, self.slots[slot].started) = (true, false);
         self.slots[slot].fault = Some(fault);
@@ -263,9 +252,9 @@ impl<F: Filter> FilterLane<F> {
             }
             self.slots[slot].out = false;
             let Slot { due, cancelled, .. } = self.slots[slot];
-            if due > now && cancelled {
+            if let Some(kind) = cancelled.filter(|_| due > now) {
                 any = true;
-                self.end_early(slot, bio);
+                self.end_early(slot, bio, kind);
             } else if due > now {
                 self.kept[slot] = Some(bio);
                 self.late.push(Reverse((due, self.turns, slot)));
@@ -295,20 +284,19 @@ impl<F: Filter> FilterLane<F> {
         any
     }
 
-    /// Returns a cancelled bio that would be held, with the result that the device below gave it: a write that the device has
-    /// carried out must not be reported as one without effect.
+    /// Returns a bio that would be held, but was taken back. A cancelled one has the result that the device below gave it: a
+    /// write that the device has carried out must not be reported as one without effect.
     #[cold]
-    fn end_early(&mut self, slot: usize, bio: Bio) {
-        self.slots[slot].times_out = false;
+    fn end_early(&mut self, slot: usize, mut bio: Bio, kind: Kind) {
+        if kind == Kind::TimedOut {
+            bio.fail(Fault::new(kind, Stage::Layer));
+        }
         self.give_back(slot, bio);
     }
 
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
-        let Slot { token, barrier, times_out, .. } = self.slots[slot];
+        let Slot { token, barrier, .. } = self.slots[slot];
         bio.set_token(token);
-        if times_out {
-            bio.fail(Fault::new(Kind::TimedOut, Stage::Layer));
-        }
         self.free.push(slot);
         if !self.keeps_places {
             self.give_way();
@@ -376,21 +364,21 @@ impl<F: Filter> Lane for FilterLane<F> {
         }
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
+    fn cancel(&mut self, now: Time, which: &Cancel) {
         self.flush_plug(now);
-        self.door.cancel(token);
+        self.door.cancel(which);
         for slot in 0..self.slots.len() {
             let state = &mut self.slots[slot];
-            if state.token != token {
+            if !which.is_of(state.token, state.identity) {
                 continue;
             }
             if state.out {
-                state.cancelled = true;
-                self.below.cancel(now, slot as u64);
+                state.cancelled = Some(which.kind());
+                self.below.cancel(now, &which.with_token(slot as u64));
             } else if let Some(bio) = self.kept[slot].take() {
-                // The device has completed it: only its time is given up.
+                // The device has completed it: it only waits for its time.
                 self.late.retain(|Reverse((.., late))| *late != slot);
-                self.end_early(slot, bio);
+                self.end_early(slot, bio, which.kind());
             }
         }
     }

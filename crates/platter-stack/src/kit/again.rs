@@ -1,14 +1,13 @@
 //! What a layer needs to know of a bio that it may carry out again through another device.
 
-use super::core::{Below, Task};
-use platter_block::fault::{Fault, Kind, Stage, Status};
+use super::core::{Below, LATE, Task};
+use platter_block::fault::{Fault, Status};
 
 impl Below {
-    /// Whether the task that runs is one of a bio that has failed, because it was cancelled or its deadline passed while no
-    /// device had it: nothing waits for the task any more. For [`Layer::flush`](super::Layer::flush), which has no [`Task`].
-    pub fn is_given_up(&self) -> bool {
+    /// [`Task::is_taken_back`] of the task that runs, for [`Layer::flush`](super::Layer::flush), which has no [`Task`].
+    pub fn is_taken_back(&self) -> bool {
         let core = self.core();
-        core.tasks.get(core.current as usize).is_some_and(|task| !task.is_own && !task.is_in_use())
+        core.tasks.get(core.current as usize).is_some_and(|task| !task.is_own && task.is_taken_back())
     }
 }
 
@@ -23,23 +22,22 @@ impl Task {
         self.changes
     }
 
-    /// Whether the bio has failed while no device had it, because it was cancelled or its deadline passed. Parts of it can no
-    /// longer be made.
-    pub fn is_given_up(&self) -> bool {
-        !self.below.core().tasks[self.slot as usize].is_in_use()
+    /// Whether nothing waits for the bio any more: it was cancelled, or it is late. Parts of it can no longer be made.
+    pub fn is_taken_back(&self) -> bool {
+        self.below.core().tasks[self.slot as usize].is_taken_back()
     }
 
     /// The layer begins to change devices for the bio by I/O that is no part of it, as [`copy_out`](Task::copy_out) does: for
-    /// changes without data. From here on the bio is not cancelled. Until [`end_copies`](Task::end_copies) it does not fail at its
-    /// deadline either, which that I/O has.
+    /// changes without data. From here on the bio is not cancelled. Until [`end_copies`](Task::end_copies) it does not end if it
+    /// is late either.
     ///
     /// # Errors
-    /// The bio has failed already (deadline, cancelled): nothing of it may be carried out any more.
+    /// The bio was [taken back](Task::is_taken_back): nothing of it may be carried out any more.
     pub fn begin_change(&self) -> Status {
         let mut core = self.below.core();
         let task = &mut core.tasks[self.slot as usize];
-        if !task.is_in_use() {
-            return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+        if task.is_taken_back() {
+            return Err(LATE);
         }
         (task.copied, task.copying) = (true, true);
         Ok(())

@@ -10,6 +10,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::lane::Cancel;
 use platter_block::time::Time;
 use platter_block::whole::Whole;
 use std::cmp::Reverse;
@@ -26,6 +27,9 @@ pub(super) const NO_LANE: u32 = u32::MAX;
 
 /// Flags that I/Os below do not inherit, because the layer keeps the order itself.
 const ORDER: Flags = BARRIER.union(Flags::PREFLUSH);
+
+/// The fault of what a task begins for a bio that was taken back.
+pub(super) const LATE: Fault = Fault::new(Kind::TimedOut, Stage::Layer);
 
 /// Where the bio of a task is.
 #[derive(Default)]
@@ -53,10 +57,12 @@ pub(super) struct TaskState {
     /// The first byte of the bio that failed, and why.
     pub(super) failed: Option<(u64, Fault)>,
     token: u64,
+    identity: usize,
     flags: Flags,
     pos: u64,
     pub(super) len: u64,
-    pub(super) deadline: Option<Time>,
+    /// Its submitter does not wait for it any longer: nothing more is begun for it.
+    pub(super) late: bool,
     /// The bio was passed on without a task; it is over when it comes back.
     pub(super) routed: bool,
     /// The result of the task, which waits for its parts.
@@ -70,7 +76,7 @@ pub(super) struct TaskState {
     pub(super) is_own: bool,
     /// Neither a bio nor a thread waits for it.
     pub(super) is_background: bool,
-    queued: bool,
+    pub(super) queued: bool,
 }
 
 impl TaskState {
@@ -88,6 +94,11 @@ impl TaskState {
     pub(super) fn is_in_use(&self) -> bool {
         !matches!(self.hold, Hold::None)
     }
+
+    /// Whether its bio has completed, or completes as soon as no device has a part of it.
+    pub(super) fn is_taken_back(&self) -> bool {
+        self.late || !self.is_in_use()
+    }
 }
 
 /// What an I/O below is for.
@@ -98,6 +109,8 @@ pub(super) struct IoState {
     /// A part of the task's bio, at this offset; or the bio itself.
     part: Option<u64>,
     passes: bool,
+    /// It moves data of the task's bio, or what surrounds that.
+    serves: bool,
     done: bool,
     /// No task waits for it.
     detached: bool,
@@ -133,10 +146,10 @@ impl Core {
         });
         let task = &mut self.tasks[slot as usize];
         let (token, flags) = bio.as_ref().map_or((0, Flags::NONE), |bio| (bio.token(), bio.flags()));
+        task.identity = bio.as_ref().map_or(0, Bio::identity);
         let (pos, len) = bio.as_ref().map_or((0, 0), |bio| (bio.pos(), bio.len()));
-        let deadline = bio.as_ref().and_then(Bio::deadline);
         (task.lane, task.port, task.hold) = (lane, port, bio.map_or(Hold::None, Hold::Bio));
-        (task.parts, task.failed, task.deadline, task.tried) = (0, None, deadline, false);
+        (task.parts, task.failed, task.late, task.tried) = (0, None, false, false);
         (task.token, task.flags, task.pos, task.len) = (token, flags, pos, len);
         (task.routed, task.copied, task.copying, task.ended) = (false, false, false, None);
         task.is_background = false;
@@ -159,10 +172,9 @@ impl Core {
     }
 
     /// Starts an I/O of the layer.
-    fn submit(&mut self, device: usize, task: u32, deadline: Option<Time>, mut bio: Bio) -> IoKey {
+    fn submit(&mut self, device: usize, task: u32, serves: bool, mut bio: Bio) -> IoKey {
         let key = self.ios.begin(IoState::default);
-        self.ios.get(key).deadline = deadline;
-        self.ios.get(key).state = IoState { device, task, ..IoState::default() };
+        self.ios.get(key).state = IoState { device, task, serves, ..IoState::default() };
         self.ios.sign(key, &mut bio);
         self.staged.push((device, bio));
         key
@@ -172,11 +184,11 @@ impl Core {
     pub(super) fn pass(&mut self, slot: u32, device: usize, pos: u64) -> Result<IoKey, Fault> {
         let task = &mut self.tasks[slot as usize];
         let mut bio = match std::mem::replace(&mut task.hold, Hold::Passed) {
-            Hold::Bio(bio) => bio,
-            // It was given up, has parts, or is below: it stays where it is, or it would never complete.
+            Hold::Bio(bio) if !task.late => bio,
+            // It was taken back, has parts, or is below: it stays where it is, or it would never complete.
             hold => {
                 task.hold = hold;
-                return Err(Fault::new(Kind::TimedOut, Stage::Layer));
+                return Err(LATE);
             }
         };
         let durable =
@@ -193,7 +205,6 @@ impl Core {
         }
         let key = self.ios.begin(IoState::default);
         self.ios.get(key).state = IoState { device, task: slot, passes: true, ..IoState::default() };
-        self.ios.get(key).deadline = task.deadline;
         self.ios.sign(key, &mut bio);
         task.parts += 1;
         self.staged.push((device, bio));
@@ -203,14 +214,15 @@ impl Core {
     /// Makes a part of a task's bio, `len` bytes from its byte `skip` on, for `pos` of a device.
     fn part(&mut self, slot: u32, (skip, len): (u64, u64), device: usize, pos: u64) -> Result<IoKey, Fault> {
         let task = &mut self.tasks[slot as usize];
+        if task.late {
+            return Err(LATE);
+        }
         if let Hold::Bio(_) = task.hold
             && let Hold::Bio(bio) = std::mem::replace(&mut task.hold, Hold::Whole)
         {
             task.whole.begin(bio);
         }
-        let (Hold::Whole, Some(bio)) = (&task.hold, task.whole.bio()) else {
-            return Err(Fault::new(Kind::TimedOut, Stage::Layer));
-        };
+        let (Hold::Whole, Some(bio)) = (&task.hold, task.whole.bio()) else { return Err(LATE) };
         let mut part = self.ios.bio();
         task.whole.share(&mut part, bio.op(), pos);
         if bio.op().has_data() {
@@ -227,7 +239,6 @@ impl Core {
         task.parts += 1;
         let key = self.ios.begin(IoState::default);
         self.ios.get(key).state = IoState { device, task: slot, part: Some(skip), ..IoState::default() };
-        self.ios.get(key).deadline = task.deadline;
         self.ios.sign(key, &mut part);
         self.staged.push((device, part));
         Ok(key)
@@ -269,18 +280,9 @@ impl Core {
         task.parts -= 1;
         if let (Some(skip), Err(fault)) = (part, status) {
             let at = skip + done;
-            let late = fault.kind == Kind::TimedOut;
-            // As for parts of an array: a timeout replaces faults that say that nothing was carried out.
-            let weak = |first: Fault| matches!(first.kind, Kind::Cancelled | Kind::InDoubt | Kind::Stuck);
-            let first = task.failed.is_none_or(|(first, _)| at < first);
-            task.failed = match task.failed {
-                Some((first, before)) if late && weak(before) => Some((first.min(at), fault)),
-                Some((_, before)) if first && weak(fault) && before.kind == Kind::TimedOut => {
-                    Some((at, before))
-                }
-                _ if first => Some((at, fault)),
-                same => same,
-            };
+            if task.failed.is_none_or(|(first, _)| at < first) {
+                task.failed = Some((at, fault));
+            }
         }
         (task.parts == 0 && (task.routed || task.ended.is_some())).then_some(slot)
     }
@@ -300,7 +302,6 @@ impl Core {
     /// Takes the bio of a task with its result. `None`: its submitter has it back.
     pub(super) fn take_bio(&mut self, slot: u32, status: Status) -> Option<Bio> {
         let task = &mut self.tasks[slot as usize];
-        task.deadline = None;
         match std::mem::take(&mut task.hold) {
             Hold::None | Hold::Passed => None,
             Hold::Bio(mut bio) => {
@@ -321,18 +322,22 @@ impl Core {
         }
     }
 
-    /// The device and token of each I/O below that carries a part of a task's bio.
-    pub(super) fn parts_of(&self, slot: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
+    /// The device and token of each I/O below that carries a part of a task's bio; or `also` what serves it without being one.
+    pub(super) fn parts_of(&self, slot: u32, also: bool) -> impl Iterator<Item = (usize, u64)> + '_ {
         let entries = (0..).zip(self.ios.entries()).filter(move |(_, io)| {
-            io.is_out() && io.state.task == slot && (io.state.passes || io.state.part.is_some())
+            let state = &io.state;
+            io.is_out()
+                && state.task == slot
+                && (state.passes || state.part.is_some() || (also && state.serves))
         });
         entries.map(|(at, io)| (io.state.device, IoTable::<IoState>::token(self.ios.key(at))))
     }
 
-    /// The tasks whose bios have this token.
-    pub(super) fn with_token(&self, lane: u32, token: u64) -> Vec<u32> {
-        let is_it =
-            |(_, task): &(u32, &TaskState)| task.lane == lane && task.token == token && task.is_in_use();
+    /// The tasks of a lane whose bios are to be taken back.
+    pub(super) fn matching(&self, lane: u32, which: &Cancel) -> Vec<u32> {
+        let is_it = |(_, task): &(u32, &TaskState)| {
+            task.lane == lane && task.is_in_use() && which.is_of(task.token, task.identity)
+        };
         (0..).zip(&self.tasks).filter(is_it).map(|(slot, _)| slot).collect()
     }
 }
@@ -353,7 +358,7 @@ impl Below {
 
     /// Reads from `pos` of a device into all of a buffer.
     pub fn read(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
-        self.transfer(device, None, Bio::read(pos, buffer))
+        self.transfer(device, false, Bio::read(pos, buffer))
     }
 
     /// Writes all of a buffer to `pos` of a device; `flags`: [`Flags::FUA`], or none.
@@ -362,31 +367,31 @@ impl Below {
             bio.add_flags(flags);
             bio
         });
-        self.transfer(device, None, bio)
+        self.transfer(device, false, bio)
     }
 
-    fn transfer(&self, device: usize, deadline: Option<Time>, bio: Result<Bio, Fault>) -> Transfer {
+    fn transfer(&self, device: usize, serves: bool, bio: Result<Bio, Fault>) -> Transfer {
         Transfer(match bio {
-            Ok(bio) => self.start(device, deadline, bio),
+            Ok(bio) => self.start(device, serves, bio),
             Err(fault) => Io { below: self.clone(), key: Err(fault) },
         })
     }
 
     /// Sends a command with the memory of its data.
     pub fn command(&self, device: usize, command: Arc<Command>, buffer: Buffer) -> Transfer {
-        self.transfer(device, None, Bio::with_command(command, buffer))
+        self.transfer(device, false, Bio::with_command(command, buffer))
     }
 
     /// Flushes a device.
     pub fn flush(&self, device: usize) -> Io {
-        self.start(device, None, Bio::flush())
+        self.start(device, false, Bio::flush())
     }
 
-    fn start(&self, device: usize, deadline: Option<Time>, mut bio: Bio) -> Io {
+    fn start(&self, device: usize, serves: bool, mut bio: Bio) -> Io {
         bio.add_flags(Flags::SYNC);
         let mut core = self.core();
         let task = core.current;
-        let key = core.submit(device, task, deadline, bio);
+        let key = core.submit(device, task, serves, bio);
         drop(core);
         Io { below: self.clone(), key: Ok(key) }
     }
@@ -471,9 +476,7 @@ impl Future for Transfer {
     type Output = Result<Buffer, Fault>;
 
     fn poll(mut self: Pin<&mut Transfer>, _: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        self.0.poll_both().map(|(status, buffer)| {
-            status.and_then(|()| buffer.ok_or(Fault::new(Kind::TimedOut, Stage::Layer)))
-        })
+        self.0.poll_both().map(|(status, buffer)| status.and_then(|()| buffer.ok_or(LATE)))
     }
 }
 
@@ -534,19 +537,20 @@ impl Task {
         Io { below: self.below.clone(), key }
     }
 
-    /// Reads what surrounds the data of the bio, as [`Below::read`], with the deadline of the bio.
+    /// Reads what surrounds the data of the bio, as [`Below::read`]. Nothing is begun for a bio that was
+    /// [taken back](Task::is_taken_back).
     pub fn read(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
-        self.below.transfer(device, self.deadline(), Bio::read(pos, buffer))
+        self.serve(device, Bio::read(pos, buffer))
     }
 
-    /// Writes a buffer with data of the bio to `pos` of a device. It has the deadline of the bio.
+    /// Writes a buffer with data of the bio to `pos` of a device, as [`read`](Task::read).
     pub fn write(&self, device: usize, pos: u64, buffer: Buffer) -> Transfer {
-        self.below.transfer(device, self.deadline(), Bio::write(pos, buffer))
+        self.serve(device, Bio::write(pos, buffer))
     }
 
-    /// The deadline of the bio. A bio that was given up has none any more.
-    pub fn deadline(&self) -> Option<Time> {
-        self.below.core().tasks[self.slot as usize].deadline
+    fn serve(&self, device: usize, bio: Result<Bio, Fault>) -> Transfer {
+        let bio = if self.is_taken_back() { Err(LATE) } else { bio };
+        self.below.transfer(device, true, bio)
     }
 
     /// All copies have been written, or will not be.
@@ -554,12 +558,11 @@ impl Task {
         self.below.core().tasks[self.slot as usize].copying = false;
     }
 
-    /// Copies the data of a write, from its byte `skip` on. Until [`end_copies`](Task::end_copies) the bio does not fail at
-    /// its deadline, because the copy may still be written: the I/O until then has the bio's deadline ([`read`](Task::read),
-    /// [`write`](Task::write)).
+    /// Copies the data of a write, from its byte `skip` on. Until [`end_copies`](Task::end_copies) the bio is not taken back,
+    /// because the copy may still be written; if it is late, what [`read`](Task::read) and [`write`](Task::write) have begun is.
     ///
     /// # Errors
-    /// The bio has failed already (deadline, cancelled), or has no such data.
+    /// The bio was [taken back](Task::is_taken_back), or has no such data.
     pub fn copy_out(&self, skip: u64, out: &mut [u8]) -> Status {
         self.with_bio(|bio, _| {
             // SAFETY: the layer has the bio, or parts of it, and it has not completed.
@@ -582,12 +585,15 @@ impl Task {
     fn with_bio(&self, copy: impl FnOnce(&Bio, u32) -> bool) -> Status {
         let core = self.below.core();
         let task = &core.tasks[self.slot as usize];
+        if task.is_taken_back() {
+            return Err(LATE);
+        }
         let bio = match &task.hold {
             Hold::Bio(bio) => Some(bio),
             Hold::Whole => task.whole.bio(),
             Hold::None | Hold::Passed => None,
         };
-        let bio = bio.ok_or(Fault::new(Kind::TimedOut, Stage::Layer))?;
+        let bio = bio.ok_or(LATE)?;
         if copy(bio, task.parts) { Ok(()) } else { Err(Fault::new(Kind::BadSegments, Stage::Layer)) }
     }
 }

@@ -87,13 +87,9 @@ impl<L: Layer> Backend for Stateful<L> {
     }
 
     fn acknowledge_flush_failure(&self) {
-        let layer = &self.frame.layer;
-        let devices = self.frame.devices.iter().enumerate();
-        devices
-            .filter(|(number, _)| layer.acknowledges(*number))
-            .for_each(|(_, device)| device.acknowledge_flush_failure());
+        self.frame.devices.iter().for_each(|device| device.acknowledge_flush_failure());
         // Last: a flush that a device still refuses meanwhile must not have the layer keep that in mind again.
-        layer.acknowledge_flush_failure();
+        self.frame.layer.acknowledge_flush_failure();
     }
 
     fn watch(&self, watcher: Weak<dyn Watcher>) {
@@ -109,8 +105,8 @@ impl<L: Layer> Backend for Stateful<L> {
         {
             return Some(format!("the layer {} has panicked: {cause}", self.name));
         }
-        // The layer gives up its own barriers at the same faults as the disks below.
-        let stalled = fault.kind == Kind::LaneStalled && fault.stage == Stage::Layer;
+        // The layer fails barriers of its own with the same fault as the disks below.
+        let stalled = fault.kind == Kind::Unsettled && fault.stage == Stage::Layer;
         let own = self.gate.blame().filter(|_| stalled);
         let own = own.or_else(|| self.frame.layer.explain(self.port, fault).filter(|_| !stalled));
         own.or_else(|| self.below().iter().find_map(|below| below.explain(fault)))

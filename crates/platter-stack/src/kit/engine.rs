@@ -8,7 +8,7 @@ use super::lanes::{LaneEntry, Lanes};
 use super::layer::Layer;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -51,6 +51,8 @@ pub struct Engine<L> {
     /// And an I/O has succeeded that a bio, or a task that a thread waits for, needed.
     advanced: bool,
     came: Vec<Bio>,
+    /// Tasks with bios that are late and have not ended.
+    late: Vec<u32>,
     /// What the layer's panic said, after one.
     panic: Arc<OnceLock<String>>,
 }
@@ -79,6 +81,7 @@ impl<L: Layer> Engine<L> {
             progress,
             advanced,
             came,
+            late: Vec::new(),
             panic,
         }
     }
@@ -167,7 +170,6 @@ impl<L: Layer> Engine<L> {
             // Code of the layer that programs call can still start tasks.
             self.drop_spawned();
         }
-        self.expire(now);
         self.fire_timers(now);
         let mut budget = SPENT;
         loop {
@@ -190,6 +192,7 @@ impl<L: Layer> Engine<L> {
             }
             self.progress = true;
         }
+        self.end_late();
     }
 
     fn fire_timers(&mut self, now: Time) {
@@ -206,7 +209,7 @@ impl<L: Layer> Engine<L> {
     fn run_devices(&mut self, now: Time) {
         let mut came = std::mem::take(&mut self.came);
         for device in &mut self.devices {
-            if device.out > 0 || device.lane.lingers() || !device.lane.is_idle() {
+            if device.out > 0 || !device.lane.is_idle() {
                 device.lane.run(now);
                 let before = came.len();
                 device.lane.take_done(&mut came);
@@ -297,18 +300,28 @@ impl<L: Layer> Engine<L> {
         }
     }
 
-    /// Fails the bios whose deadlines have passed and that no device has. Their tasks go on, without the bios.
-    fn expire(&mut self, now: Time) {
+    /// Fails the bios that are late, when no device has a part of them and their tasks cannot end at once. The tasks go on
+    /// without the bios.
+    fn end_late(&mut self) {
+        if self.late.is_empty() {
+            return;
+        }
+        let mut over = Vec::new();
         let core = self.below.core();
-        let is_late =
-            |(_, task): &(u32, &TaskState)| task.is_held() && task.deadline.is_some_and(|at| at <= now);
-        let late: Vec<u32> = (0..).zip(&core.tasks).filter(is_late).map(|(slot, _)| slot).collect();
+        self.late.retain(|&slot| {
+            let task = &core.tasks[slot as usize];
+            let is_over = task.is_held() && !task.queued;
+            if task.late && is_over {
+                over.push(slot);
+            }
+            task.late && task.is_in_use() && !is_over
+        });
         drop(core);
-        late.into_iter().for_each(|slot| self.give_up(slot, Kind::TimedOut));
+        over.into_iter().for_each(|slot| self.take_back(slot, Kind::TimedOut));
     }
 
     /// Fails a bio that no device has. Its task goes on without it.
-    fn give_up(&mut self, slot: u32, kind: Kind) {
+    fn take_back(&mut self, slot: u32, kind: Kind) {
         let mut core = self.below.core();
         let (lane, tried) = (core.tasks[slot as usize].lane, core.tasks[slot as usize].tried);
         // Cancelled by a layer means that nothing was carried out.
@@ -319,22 +332,34 @@ impl<L: Layer> Engine<L> {
         bio.into_iter().for_each(|bio| self.give_back(lane, bio));
     }
 
-    /// Aborts the bios of a lane with this token as far as that is still possible.
-    pub(super) fn cancel(&mut self, now: Time, lane: u32, token: u64) {
-        let slots = self.below.core().with_token(lane, token);
+    /// Takes bios of a lane back as far as that is still possible: a cancelled one if nothing of it was carried out, a late one
+    /// as soon as no device has a part of it.
+    pub(super) fn cancel(&mut self, now: Time, lane: u32, which: &Cancel) {
+        let slots = self.below.core().matching(lane, which);
+        let is_late = which.kind() == Kind::TimedOut;
         for slot in slots {
-            if self.below.core().tasks[slot as usize].is_untouched() {
-                self.give_up(slot, Kind::Cancelled);
+            let mut core = self.below.core();
+            let task = &mut core.tasks[slot as usize];
+            if is_late {
+                task.late = true;
+                self.late.push(slot);
+            } else if task.is_untouched() {
+                drop(core);
+                self.take_back(slot, which.kind());
                 continue;
             }
-            let parts: Vec<(usize, u64)> = self.below.core().parts_of(slot).collect();
+            let parts: Vec<(usize, u64)> = core.parts_of(slot, is_late).collect();
+            drop(core);
             // What a device fails by that comes back when its lane is run, and nothing else may cause the next turn.
             self.is_behind |= !parts.is_empty();
-            parts.into_iter().for_each(|(device, token)| self.devices[device].lane.cancel(now, token));
+            for (device, token) in parts {
+                self.devices[device].lane.cancel(now, &which.with_token(token));
+            }
         }
+        self.end_late();
     }
 
-    /// Gives up the bios of a lane that no device has, and removes the lane when it has no others. Returns whether it
+    /// Takes the bios of a lane back that no device has, and removes the lane when it has no others. Returns whether it
     /// was removed.
     pub(super) fn leave_lane(&mut self, number: u32) -> bool {
         let core = self.below.core();
@@ -345,7 +370,7 @@ impl<L: Layer> Engine<L> {
         let mut is_free = true;
         for (slot, is_held) in its {
             match is_held {
-                true => self.give_up(slot, Kind::Cancelled),
+                true => self.take_back(slot, Kind::Cancelled),
                 false => is_free = false,
             }
         }
@@ -373,11 +398,10 @@ impl<L: Layer> Engine<L> {
             return Some(now);
         }
         let timer = core.timers.peek().map(|&std::cmp::Reverse((at, _))| at);
-        let deadline = core.tasks.iter().filter(|task| task.is_held()).filter_map(|task| task.deadline).min();
         drop(core);
         let runs = |device: &&Device| device.out > 0 || !device.lane.is_idle();
         let lanes = self.devices.iter().filter(runs).filter_map(|device| device.lane.next_wakeup());
-        lanes.chain(timer).chain(deadline).min()
+        lanes.chain(timer).min()
     }
 }
 

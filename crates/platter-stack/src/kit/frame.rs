@@ -1,7 +1,7 @@
 //! A stateful layer as devices: the state that its lanes share, and a device for each of its ports.
 
 use super::board::Board;
-use super::core::Below;
+use super::core::{Below, LATE};
 use super::engine::{BROKEN, Engine};
 use super::host::{EngineLock, Host, PATIENCE};
 use super::layer::Layer;
@@ -9,7 +9,7 @@ use crate::LayerError;
 use crate::sync::{Mutex, lock, lock_unbroken};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
-use platter_block::fault::{Error, Fault, Kind, Stage, Status};
+use platter_block::fault::{Error, Fault, Status};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use std::future::Future;
@@ -81,7 +81,7 @@ impl<L: Layer> Frame<L> {
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors
-    /// That of the function; [`Kind::Stuck`] if none of its I/O succeeds for 10 minutes; [`Kind::Broken`] after a panic of the
+    /// That of the function; [`Kind::TimedOut`] if none of its I/O succeeds for 10 minutes; [`Kind::Broken`] after a panic of the
     /// layer.
     pub fn block_on(&self, task: impl Future<Output = Status> + Send + 'static) -> Status {
         self.run_to_end(OPENING_PATIENCE, task)
@@ -102,7 +102,7 @@ impl<L: Layer> Frame<L> {
         });
         self.publish(self.now(), &mut engine);
         let status = lock(&result).or(engine.is_broken().then_some(Err(BROKEN)));
-        status.filter(|_| is_over).unwrap_or(Err(Fault::new(Kind::Stuck, Stage::Layer)))
+        status.filter(|_| is_over).unwrap_or(Err(LATE))
     }
 
     /// What the layer's panic said, after one.

@@ -12,7 +12,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::{Bell, Cancel, Lane};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::Cell;
@@ -48,7 +48,7 @@ impl<H: Host> LaneBase<H> {
         self.woke || self.entry.kicked.load(Ordering::SeqCst)
     }
 
-    /// Gives up bios that a turn was to submit: it has panicked before.
+    /// Forgets bios that a turn was to submit: it has panicked before.
     fn forget_unsubmitted(&mut self) {
         self.own_out -= self.to_own.len() as u32;
         self.to_own.clear();
@@ -104,10 +104,10 @@ pub trait LaneTasks: Send {
     /// Fails the bios: the shared state is broken.
     fn fail(&mut self, base: &LaneBase<Self::Host>, fault: Fault);
 
-    /// Aborts bios as far as that is still possible, with the lock held.
-    fn cancel(&mut self, now: Time, number: u32, token: u64, engine: &mut EngineOf<Self>);
+    /// Takes bios back as far as that is still possible, with the lock held: see [`Lane::cancel`].
+    fn cancel(&mut self, now: Time, number: u32, which: &Cancel, engine: &mut EngineOf<Self>);
 
-    /// The lane is dropped: gives up what no device carries out, waits for the rest, and removes the lane.
+    /// The lane is dropped: ends what no device carries out, waits for the rest, and removes the lane.
     fn end(&mut self, base: &mut LaneBase<Self::Host>);
 }
 
@@ -464,15 +464,15 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         self.base.own.in_flight() + shared
     }
 
-    fn cancel(&mut self, now: Time, token: u64) {
+    fn cancel(&mut self, now: Time, which: &Cancel) {
         self.flush_plug();
-        self.door.cancel(token);
+        self.door.cancel(which);
         self.door.take_failed(&mut self.done);
         let host = Arc::clone(&self.base.host);
         let depth = Depth::enter();
         if let Ok(mut engine) = host.engine() {
             engine.enter();
-            self.tasks.cancel(now, self.base.number, token, &mut engine);
+            self.tasks.cancel(now, self.base.number, which, &mut engine);
             if !self.tasks.waits() {
                 self.unlist(&mut engine);
             }

@@ -5,7 +5,6 @@
 
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
-use platter_block::time::Time;
 
 /// Identifies an I/O: index and generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,25 +30,16 @@ pub struct Io<S> {
     generation: u32,
     /// Bios that have not come back.
     out: u32,
-    /// All bios have come back, but the device still has the memory of at least one.
-    is_away: bool,
     /// Lanes that wait for it.
     pub waiters: Vec<u32>,
     /// The first fault by position, and its position.
     pub failed: Option<(Fault, u64)>,
-    /// The deadline of its bios.
-    pub deadline: Option<Time>,
 }
 
 impl<S> Io<S> {
     /// Whether bios have not come back.
     pub fn is_out(&self) -> bool {
         self.out > 0
-    }
-
-    /// Whether all bios have come back, but the device still has memory of the I/O.
-    pub fn is_away(&self) -> bool {
-        self.is_away
     }
 }
 
@@ -70,13 +60,11 @@ impl<S> IoTable<S> {
     /// Begins an I/O without bios. An entry that is used again keeps its state.
     pub fn begin(&mut self, make: impl FnOnce() -> S) -> IoKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            let (waiters, failed, deadline) = (Vec::new(), None, None);
-            let state = make();
-            self.ios.push(Io { state, generation: 0, out: 0, is_away: false, waiters, failed, deadline });
+            self.ios.push(Io { state: make(), generation: 0, out: 0, waiters: Vec::new(), failed: None });
             self.ios.len() as u32 - 1
         });
         let io = &mut self.ios[index as usize];
-        (io.out, io.failed, io.deadline) = (0, None, None);
+        (io.out, io.failed) = (0, None);
         IoKey { index, generation: io.generation }
     }
 
@@ -85,12 +73,10 @@ impl<S> IoTable<S> {
         self.spare.pop().unwrap_or_else(Bio::flush)
     }
 
-    /// Makes a bio part of an I/O: it gets the token and the deadline.
+    /// Makes a bio part of an I/O: it gets the token.
     pub fn sign(&mut self, key: IoKey, bio: &mut Bio) {
         bio.set_token(IoTable::<S>::token(key));
-        let io = &mut self.ios[key.index as usize];
-        bio.set_deadline(io.deadline);
-        io.out += 1;
+        self.ios[key.index as usize].out += 1;
     }
 
     /// The token of an I/O's bios.
@@ -103,14 +89,9 @@ impl<S> IoTable<S> {
         &mut self.ios[key.index as usize]
     }
 
-    /// Whether the I/O has not ended: it is in progress, or the device still has its memory.
+    /// Whether the I/O has not ended.
     pub fn is_live(&self, key: IoKey) -> bool {
         self.ios[key.index as usize].generation == key.generation
-    }
-
-    /// Whether not all bios of the I/O have come back.
-    pub fn is_running(&self, key: IoKey) -> bool {
-        self.is_live(key) && !self.ios[key.index as usize].is_away
     }
 
     /// All entries, also those that are not in use.
@@ -154,17 +135,11 @@ impl<S> IoTable<S> {
         }
     }
 
-    /// Records that all bios of an I/O have come back while the device still has memory of it.
-    pub fn set_away(&mut self, key: IoKey) {
-        self.get(key).is_away = true;
-    }
-
     /// Ends an I/O: its key is no longer live.
     pub fn end(&mut self, key: IoKey) {
         let io = self.get(key);
         io.generation = io.generation.wrapping_add(1);
         io.waiters.clear();
-        io.is_away = false;
         self.free.push(key.index);
     }
 }

@@ -6,7 +6,8 @@ use super::host::{Host, PATIENCE};
 use super::host_lane::{LaneBase, LaneTasks};
 use super::layer::Layer;
 use platter_block::bio::Bio;
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Stage};
+use platter_block::lane::Cancel;
 use platter_block::time::Time;
 use std::marker::PhantomData;
 
@@ -78,12 +79,12 @@ impl<L: Layer> LaneTasks for Tasks<L> {
         self.out -= self.over.len() - before;
     }
 
-    fn cancel(&mut self, now: Time, number: u32, token: u64, engine: &mut Engine<L>) {
-        for mut bio in self.fresh.extract_if(.., |bio| bio.token() == token) {
-            bio.fail(Fault::new(Kind::Cancelled, Stage::Layer));
+    fn cancel(&mut self, now: Time, number: u32, which: &Cancel, engine: &mut Engine<L>) {
+        for mut bio in self.fresh.extract_if(.., |bio| which.matches(bio)) {
+            bio.fail(Fault::new(which.kind(), Stage::Layer));
             self.over.push(bio);
         }
-        engine.cancel(now, number, token);
+        engine.cancel(now, number, which);
     }
 
     /// Waits for what devices carry out for this lane, because a later write of another lane must not be overtaken.

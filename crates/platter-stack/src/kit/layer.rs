@@ -16,9 +16,9 @@ use std::sync::Arc;
 /// and for nothing else. All tasks of a layer run one at a time, on whichever lane is run, so the state of the layer
 /// needs no more than a mutex that is never contended. A task must not keep such a mutex locked while it waits.
 ///
-/// The frame around the layer does the rest: barriers and preflushes, positions and lengths, deadlines, cancelling, lanes
-/// that are dropped, waking lanes that sleep, and ending the layer. A bio whose deadline passes while no device has a part
-/// of it fails then, with its memory; its task goes on, and its next access to the bio fails.
+/// The frame around the layer does the rest: barriers and preflushes, positions and lengths, cancelling, lanes that are
+/// dropped, waking lanes that sleep, and ending the layer. A bio that is taken back while no device has a part of it ends
+/// then; its task goes on, and its next access to the bio fails.
 pub trait Layer: Send + Sync + 'static {
     /// Where a bio can be passed on without a task: device and position. The bio has no flags that order it. Asked for
     /// every bio first, so it must be cheap.
@@ -42,16 +42,8 @@ pub trait Layer: Send + Sync + 'static {
     /// hard barrier, and when the layer is dropped.
     fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
 
-    /// The program accepts that what was written before a failed flush may be lost. The devices below know it already, except
-    /// those that the layer [leaves out](Layer::acknowledges).
+    /// The program accepts that what was written before a failed flush may be lost. The devices below know it already.
     fn acknowledge_flush_failure(&self) {}
-
-    /// Whether an acknowledgement is passed on to a device below. A layer leaves out a device that may know of a failure which no
-    /// flush has reported to the program yet.
-    fn acknowledges(&self, device: usize) -> bool {
-        let _ = device;
-        true
-    }
 
     /// Which device below holds a byte, where, and for how many bytes from there on that is so. `None`: none does.
     fn locate(&self, port: usize, pos: u64) -> Option<(usize, u64, u64)>;

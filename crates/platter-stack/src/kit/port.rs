@@ -14,7 +14,7 @@ use crate::sync::{
 };
 use platter_block::bio::Bio;
 use platter_block::deferred::Depth;
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::{Bell, Cancel, Lane};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ use std::sync::Arc;
 pub enum Order {
     /// Take a bio.
     Submit(Bio),
-    /// Cancel the bios with a token.
-    Cancel(u64),
+    /// Take bios back.
+    Cancel(Cancel),
     /// Hold nothing back: a thread waits.
     Unplug,
 }
@@ -56,8 +56,6 @@ pub struct Port {
     /// Bells of threads that are to ask for the descriptors again when the lane is free.
     bells: Mailbox<Arc<dyn Bell>>,
     in_flight: AtomicU64,
-    /// 1: the lane has memory of I/Os that have ended, and the layer waits for it.
-    owes_memory: AtomicU64,
     /// 1: the lane, or the layer, has panicked.
     broken: AtomicU64,
     /// Time is virtual: it passes while any lane is run, so the lane is always asked for its next wakeup.
@@ -75,7 +73,6 @@ impl Port {
             wakeup: Mutex::new(Wakeup { at: None, known: None }),
             bells: Mailbox::default(),
             in_flight: AtomicU64::new(0),
-            owes_memory: AtomicU64::new(0),
             broken: AtomicU64::new(0),
             simulated,
         }
@@ -94,8 +91,7 @@ impl Port {
     }
 
     /// Carries orders out and runs the lane, unless another thread is using it. Returns whether the layer has to take
-    /// a turn: bios have come back, the layer waits for memory, which may have, or the lane is to be run earlier than the layer
-    /// knows.
+    /// a turn: bios have come back, or the lane is to be run earlier than the layer knows.
     pub fn run(&self, now: Time) -> bool {
         // Code of the program that is deferred runs after all orders have been carried out, of which it may wait for one.
         let _depth = Depth::enter();
@@ -130,17 +126,14 @@ impl Port {
         for order in driver.orders.drain(..) {
             match order {
                 Order::Submit(bio) => lane.submit(now, bio),
-                Order::Cancel(token) => lane.cancel(now, token),
+                Order::Cancel(which) => lane.cancel(now, &which),
                 Order::Unplug => lane.unplug(now),
             }
         }
         lane.run(now);
         lane.take_done(&mut driver.came);
         self.in_flight.store(u64::from(lane.in_flight()), Ordering::Relaxed);
-        // The lane has taken memory back, and then this asks whether the layer waits for that. The layer says that it waits, and
-        // then looks for the memory.
-        fence(Ordering::SeqCst);
-        self.keep(driver) || self.owes_memory.load(Ordering::Relaxed) != 0
+        self.keep(driver)
     }
 
     /// Keeps what has come back, and the next wakeup, for the next turn. Returns whether there is a reason for one.
@@ -247,16 +240,6 @@ impl Port {
         }
         let count = self.orders.len() as u64 + self.in_flight.load(Ordering::Relaxed);
         u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    /// The layer waits for memory that the lane has of I/Os that have ended, or no longer does. A layer that begins to wait then
-    /// looks once more whether the memory is back.
-    pub fn set_owes_memory(&self, owes: bool) {
-        let owes = u64::from(owes);
-        if self.owes_memory.load(Ordering::Relaxed) != owes {
-            self.owes_memory.store(owes, Ordering::Relaxed);
-            fence(Ordering::SeqCst);
-        }
     }
 
     /// Sleeps until the lane has something to do, as [`Lane::wait`] does. For a layer that is being dropped: other threads

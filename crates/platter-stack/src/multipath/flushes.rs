@@ -15,8 +15,8 @@ pub(super) struct Flushes {
     /// What later flushes repeat, through whatever path, until it is acknowledged: the disk may have lost writes of any path.
     failed: Option<Fault>,
     /// The same, but no flush has reported it to the program yet. An acknowledgement does not end it: what was lost may have
-    /// been written after the failure that the program acknowledges.
-    unreported: Option<Fault>,
+    /// been written after the failure that the program acknowledges. And whether later flushes repeat it then.
+    unreported: Option<(Fault, bool)>,
     /// How many have begun, and which of them was the last one to succeed.
     begun: u64,
     succeeded: u64,
@@ -30,22 +30,22 @@ impl Flushes {
 
     /// A flush reports to the program that writes may be lost, which covers all failures that are known by now.
     fn report(&mut self) {
-        let unreported = self.unreported.take();
-        self.failed = self.failed.or(unreported);
+        let unreported = self.unreported.take().filter(|(_, repeats)| *repeats);
+        self.failed = self.failed.or(unreported.map(|(fault, _)| fault));
     }
 
     /// The result of a flush, as far as earlier ones decide it.
     fn of_earlier(&self) -> Status {
         self.failed
-            .or(self.unreported)
+            .or(self.unreported.map(|(fault, _)| fault))
             .map_or(Ok(()), |fault| Err(Fault { kind: Kind::FlushFailed, stage: Stage::Layer, ..fault }))
     }
 }
 
 /// Whether a flush that failed so may have lost what was written before. The fault of a path has not, since another path, or the
-/// next flush, covers that; nor has a refusal because of a range in doubt.
+/// next flush, covers that.
 fn may_have_lost(fault: Fault) -> bool {
-    !is_of_path(fault) && !was_not_delivered(fault) && fault.kind != Kind::InDoubt
+    !is_of_path(fault) && !was_not_delivered(fault)
 }
 
 impl Multipath {
@@ -54,13 +54,10 @@ impl Multipath {
     /// path was left, see [`await_late`](Multipath::await_late), and one behind a durable change, which its path makes by itself:
     /// their failures are those of the next flush.
     pub(super) async fn flush_in_turn(self: &Arc<Self>) -> Status {
-        if !self.state().doubts.is_empty() {
-            return Err(Fault::new(Kind::InDoubt, Stage::Layer));
-        }
         // Whatever has completed by now is covered by any flush that begins later.
         let first = self.state().flushes.begun + 1;
         let _turn = self.turn.take().await;
-        if self.below.is_given_up() {
+        if self.below.is_taken_back() {
             // Nothing waits for it, and those behind it do.
             return Err(Fault::new(Kind::TimedOut, Stage::Layer));
         }
@@ -76,12 +73,10 @@ impl Multipath {
         self.end_flush(number, result)
     }
 
-    /// The result of a flush that was sent and has ended so. One that was given up, or with which its path was left, may have
-    /// failed meanwhile.
+    /// The result of a flush that was sent and has ended so. One with which its path was left may have failed meanwhile.
     fn end_flush(&self, number: u64, result: Status) -> Status {
-        self.look_for_late_failures();
         // A program whose flush was cancelled or was too late does not see how that ends.
-        let is_seen = !self.below.is_given_up();
+        let is_seen = !self.below.is_taken_back();
         let mut state = self.state();
         let flushes = &mut state.flushes;
         let result = result.and_then(|()| flushes.of_earlier());
@@ -96,16 +91,12 @@ impl Multipath {
     /// The result of a flush for which none has to be sent: one that began after it was asked for, which was to be the `first`
     /// or a later one, has succeeded; or it cannot succeed.
     fn known_already(&self, first: u64) -> Option<Status> {
-        self.look_for_late_failures();
         let mut state = self.state();
         if let Err(fault) = state.flushes.of_earlier() {
             state.flushes.report();
             return Some(Err(fault));
         }
-        if state.flushes.succeeded >= first {
-            return Some(Ok(()));
-        }
-        (!state.doubts.is_empty()).then_some(Err(Fault::new(Kind::InDoubt, Stage::Layer)))
+        (state.flushes.succeeded >= first).then_some(Ok(()))
     }
 
     /// Flushes the disk through every path that has carried writes since the last flush.
@@ -117,7 +108,7 @@ impl Multipath {
         let mut result = Ok(());
         for path in wanted {
             let status = self.flush_through(path).await;
-            self.note_failure(status);
+            self.note_failure(path, status);
             result = result.and(status);
         }
         if result.is_err() {
@@ -128,39 +119,21 @@ impl Multipath {
     }
 
     /// Keeps the failure of a flush in mind if writes may be lost. The queue of its path does so too, but the next flush may take
-    /// another path.
-    fn note_failure(&self, status: Status) {
+    /// another path. What that queue does not repeat is not repeated here either: that a path was silent for a while.
+    fn note_failure(&self, path: usize, status: Status) {
         if let Err(fault) = status
             && may_have_lost(fault)
         {
-            self.state().flushes.unreported.get_or_insert(fault);
+            let repeats = fault.kind != Kind::FlushFailed || !self.devices[path].flush_failures().is_empty();
+            self.state().flushes.unreported.get_or_insert((fault, repeats));
         }
-    }
-
-    /// A flush through a path has ended so: notes whether the disk may still fail one that the queue of the path has given up.
-    fn note_end(&self, path: usize, status: Status) {
-        let is_late = match status {
-            // The queue has one flush at a time, and none after one that has failed.
-            Ok(()) => false,
-            Err(fault) if fault.kind == Kind::TimedOut => true,
-            Err(fault) if fault.kind == Kind::FlushFailed => false,
-            Err(_) => return,
-        };
-        self.state().paths.get(path).late_flush = is_late;
-    }
-
-    /// Looks whether flushes have failed that the queues of paths had given up.
-    fn look_for_late_failures(&self) {
-        let is_late = |path: &usize| self.state().paths.get(*path).late_flush;
-        (0..self.devices.len()).filter(is_late).for_each(|path| self.look_for_failure(path));
     }
 
     /// Takes over from the queue of a path that a flush has failed, if writes may be lost.
     fn look_for_failure(&self, path: usize) {
         let failures = self.devices[path].flush_failures();
         if let Some(fault) = failures.into_iter().find(|fault| may_have_lost(*fault)) {
-            self.state().paths.get(path).late_flush = false;
-            self.note_failure(Err(fault));
+            self.note_failure(path, Err(fault));
         }
     }
 
@@ -171,11 +144,8 @@ impl Multipath {
         if !(task.changes() && task.is_durable()) {
             return;
         }
-        if fault.kind == Kind::TimedOut {
-            // The queue may have given up the flush.
-            self.state().paths.get(path).late_flush = true;
-        } else if may_have_lost(fault) && fault.kind != Kind::FlushFailed {
-            // What repeats an earlier failure is known.
+        // What repeats an earlier failure is known.
+        if fault.kind == Kind::TimedOut || (may_have_lost(fault) && fault.kind != Kind::FlushFailed) {
             self.look_for_failure(path);
         }
     }
@@ -220,7 +190,6 @@ impl Multipath {
                 Poll::Pending => left.as_mut().poll(context).map(|()| None),
             });
             if let Some(status) = ended.await {
-                self.note_end(path, status);
                 return Some(status);
             }
             if self.state().paths.get(path).failures != failures {
@@ -241,8 +210,7 @@ impl Multipath {
     /// heard of late fails the next flush, whichever of the two came first.
     async fn await_late(self: Arc<Self>, path: usize, flush: Io) -> Status {
         let status = flush.await;
-        self.note_end(path, status);
-        self.note_failure(status);
+        self.note_failure(path, status);
         self.forget_undelivered(path);
         status
     }

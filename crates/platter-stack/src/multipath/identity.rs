@@ -7,7 +7,7 @@ use crate::reader::Reader;
 use platter_block::backend::{Backend, Ground, LaneUse};
 use platter_block::bio::{Bio, Flags};
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Kind};
 use std::fmt;
 use std::sync::Arc;
 
@@ -190,17 +190,10 @@ fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
     Ok((!ground.is_empty()).then_some(Identity::Ground(ground)))
 }
 
-/// Whether a failure is one of the path, not of the disk.
+/// Whether a failure is one of the path, not of the disk; but a disk that has shrunk is [`Kind::Gone`] beyond its end, too.
 pub(super) fn is_of_path(fault: Fault) -> bool {
-    let is_kind =
-        matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Stuck | Kind::LaneStalled | Kind::Broken);
-    (is_kind && !is_past_the_end(fault)) || fault.is_of_transport()
-}
-
-/// Whether a queue has refused I/O to a range that its disk had and has lost. Nothing else in a queue fails so; what the
-/// system or a target reports as gone has another stage.
-pub(super) fn is_past_the_end(fault: Fault) -> bool {
-    fault.kind == Kind::Gone && fault.stage == Stage::Queue
+    matches!(fault.kind, Kind::Gone | Kind::TimedOut | Kind::Unsettled | Kind::Broken)
+        || fault.is_of_transport()
 }
 
 /// Whether a read that ended so shows that a path works: the disk has answered, be it with an error of its own. What a queue or a
@@ -208,15 +201,6 @@ pub(super) fn is_past_the_end(fault: Fault) -> bool {
 pub(super) fn has_answered(fault: Option<Fault>) -> bool {
     let is_of_disk = |kind| matches!(kind, Kind::Io | Kind::Corrupt | Kind::Short);
     fault.is_none_or(|fault| is_of_disk(fault.kind) && !fault.is_of_transport())
-}
-
-/// Whether a read that ended so has reached the disk of a path, so that the queue of the path holds nothing of the range back any
-/// more. That is so of one that the driver has failed because the disk is gone, but not if the queue could not open a driver.
-pub(super) fn has_reached_disk(fault: Option<Fault>) -> bool {
-    fault.is_none_or(|fault| {
-        let is_gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
-        is_gone || matches!(fault.kind, Kind::Io | Kind::Corrupt | Kind::Short)
-    })
 }
 
 /// Whether a queue refuses a flush because an earlier one did not reach the disk.

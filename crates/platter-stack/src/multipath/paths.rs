@@ -51,10 +51,6 @@ pub(super) struct Path {
     pub(super) done: u64,
     pub(super) failures: u64,
     pub(super) dirty: bool,
-    /// Its queue has given up a flush, and may be told later that the disk has failed it.
-    pub(super) late_flush: bool,
-    /// Deadlines that have passed while it had the I/O, since it has last carried out one.
-    pub(super) strikes: u32,
     /// Picoseconds for each byte.
     rate: u64,
 }
@@ -78,8 +74,6 @@ impl Paths {
             done: 0,
             failures: 0,
             dirty: false,
-            late_flush: false,
-            strikes: 0,
             rate: 0,
         };
         Paths { all: vec![path; count], policy, last: count.saturating_sub(1) }
@@ -123,7 +117,6 @@ impl Paths {
         path.bytes -= len + OVERHEAD;
         if let Some(took) = took {
             path.done += 1;
-            path.strikes = 0;
             let now = took.0.saturating_mul(1000) / (len + OVERHEAD);
             let sum = u128::from(path.rate) * u128::from(MEMORY - 1) + u128::from(now);
             path.rate = if path.rate == 0 { now } else { (sum / u128::from(MEMORY)) as u64 };

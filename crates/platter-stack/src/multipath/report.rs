@@ -27,17 +27,11 @@ pub(super) fn path(number: usize, path: &Path) -> Item {
 }
 
 /// All items.
-pub(super) fn items(identity: &str, paths: &[Path], doubts: u64) -> Vec<Item> {
+pub(super) fn items(identity: &str, paths: &[Path]) -> Vec<Item> {
     let up = paths.iter().filter(|path| path.is_up).count() as u64;
     let mut items = vec![
         Item::text("disk", identity, "what tells that all paths lead to one disk"),
         Item::number("paths up", Unit::Count, up, "paths that work"),
-        Item::number(
-            "in doubt",
-            Unit::Count,
-            doubts,
-            "writes that a path has neither carried out nor returned",
-        ),
     ];
     items.extend(paths.iter().enumerate().map(|(number, one)| path(number, one)));
     items

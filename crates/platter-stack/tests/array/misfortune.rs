@@ -1,10 +1,11 @@
-//! Deadlines, cancellation, atomic writes and failing barriers, through every layer in which bios wait.
+//! Late bios, cancellation, atomic writes and failing barriers, through every layer in which bios wait.
 
 use crate::rig::CHUNK;
 use crate::script::{Hand, Script, Seen};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::lane::Cancel;
 use platter_block::time::Time;
 use platter_stack::by_name;
 use platter_stack::raid0::{self, Sizes};
@@ -17,17 +18,21 @@ fn layer(name: &str, named: &[(&str, i64)], below: Vec<Arc<dyn Backend>>) -> Arc
     by_name(name).unwrap().make(named, below).unwrap()
 }
 
-/// Submits a write of one repeated byte and runs the lane.
-fn write(hand: &mut Hand, now: u64, token: u64, (pos, len): (u64, usize), with: impl FnOnce(&mut Bio)) {
+/// Submits a write of one repeated byte and runs the lane. Returns what says that it is late.
+fn write(
+    hand: &mut Hand,
+    now: u64,
+    token: u64,
+    (pos, len): (u64, usize),
+    with: impl FnOnce(&mut Bio),
+) -> Cancel {
     let mut bio = Bio::write(pos, vec![token as u8; len]).unwrap();
     bio.set_token(token);
     with(&mut bio);
+    let late = Cancel::late(bio.identity());
     hand.submit(now, bio);
     hand.lane.run(Time(now));
-}
-
-fn until(at: u64) -> impl Fn(&mut Bio) {
-    move |bio| bio.set_deadline(Some(Time(at)))
+    late
 }
 
 fn barrier(bio: &mut Bio) {
@@ -64,74 +69,86 @@ fn gated_or_not() -> Vec<(&'static str, Vec<Script>, Arc<dyn Backend>)> {
     gated().into_iter().chain(passing).collect()
 }
 
-/// A bio behind another lane's barrier ends by its deadline, with its memory.
+/// A bio behind another lane's barrier, or that a limit has not admitted, ends as soon as it is late, with its memory.
 #[test]
-fn a_bio_behind_a_barrier_ends_by_its_deadline() {
+fn a_late_bio_that_waits_in_a_layer_ends_at_once() {
     for (name, disks, device) in gated() {
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
         write(&mut one, 0, 1, (0, 512), barrier);
-        write(&mut two, 0, 2, (0, 512), until(4096));
+        let late = write(&mut two, 0, 2, (0, 512), |_| {});
         write(&mut two, 0, 3, (8192, 512), |_| {});
-        assert_eq!(two.lane.next_wakeup(), Some(Time(4096)), "{name}");
-        assert_eq!((two.kinds(4095), two.kinds(4096)), (vec![], vec![(2, Some(Kind::TimedOut))]), "{name}");
+        two.cancel(4096, late);
+        assert_eq!(two.kinds(4096), [(2, Some(Kind::TimedOut))], "{name}");
         disks.iter().for_each(|disk| disk.hold(false));
         assert_eq!(one.kinds(5000), [(1, None)], "{name}");
         assert_eq!(two.kinds(5000), [(3, None)], "{name}");
     }
+    let disk = Script::new("a", MIB);
+    let mut hand = Hand::on(&layer("limit", &[("latency", 1000), ("depth", 1)], vec![disk.backend()]));
+    write(&mut hand, 0, 1, (0, 512), |_| {});
+    let late = write(&mut hand, 0, 2, (512, 512), |_| {});
+    write(&mut hand, 0, 3, (1024, 512), |_| {});
+    hand.cancel(4096, late);
+    assert_eq!(hand.kinds(4096), [(2, Some(Kind::TimedOut))]);
+    assert_eq!(hand.kinds(1_000_000), [(1, None)]);
+    assert_eq!(hand.kinds(2_000_000), [(3, None)]);
 }
 
-/// The parts of a bio have its deadline, and so has a bio that is passed on as it is.
+/// A completion that a layer delays ends as a timeout as soon as its bio is late.
 #[test]
-fn deadlines_go_down() {
-    for (name, disks, device) in gated_or_not() {
-        let mut hand = Hand::on(&device);
-        let sizes = [512, CHUNK as usize * 3];
-        for (token, len) in sizes.into_iter().enumerate() {
-            write(&mut hand, 0, token as u64, (0, len), until(1 << 30));
-        }
-        let mut flush = Bio::flush();
-        until(1 << 30)(&mut flush);
-        flush.set_token(9);
-        hand.lane.submit(Time(0), flush);
-        assert_eq!(hand.kinds(0).len(), 3, "{name}");
-        let seen: Vec<Seen> = disks.iter().flat_map(Script::seen).collect();
-        assert!(
-            seen.len() >= 3 && seen.iter().all(|seen| seen.deadline == Some(Time(1 << 30))),
-            "{name}: {seen:?}"
-        );
-    }
-}
-
-/// A completion that a layer delays past the bio's deadline becomes a timeout, at the deadline.
-#[test]
-fn a_delay_ends_at_the_deadline() {
+fn a_late_bio_is_not_delayed() {
     let disk = Script::new("a", MIB);
     for (name, named) in [("delay", [("write", 1000)]), ("limit", [("latency", 1000)])] {
         let mut hand = Hand::on(&layer(name, &named, vec![disk.backend()]));
-        write(&mut hand, 0, 1, (0, 512), until(4096));
-        write(&mut hand, 0, 2, (512, 512), until(1 << 30));
-        assert_eq!(hand.lane.next_wakeup(), Some(Time(4096)));
+        let late = write(&mut hand, 0, 1, (0, 512), |_| {});
+        write(&mut hand, 0, 2, (512, 512), |_| {});
         assert_eq!(hand.kinds(4095), []);
+        hand.cancel(4096, late);
         assert_eq!(hand.kinds(4096), [(1, Some(Kind::TimedOut))], "{name}");
         assert_eq!(hand.kinds(1_000_000), [(2, None)], "{name}");
     }
 }
 
-/// A bio that a limit has not admitted yet ends by its deadline, too.
+/// A part that a driver has may still change its disk: the bio ends when it is back.
 #[test]
-fn a_bio_that_a_limit_has_not_admitted_ends_by_its_deadline() {
-    let disk = Script::new("a", MIB);
-    let mut hand = Hand::on(&layer("limit", &[("latency", 1000), ("depth", 1)], vec![disk.backend()]));
-    write(&mut hand, 0, 1, (0, 512), |_| {});
-    write(&mut hand, 0, 2, (512, 512), until(4096));
-    write(&mut hand, 0, 3, (1024, 512), |_| {});
-    assert_eq!(
-        (hand.lane.next_wakeup(), hand.kinds(4096)),
-        (Some(Time(4096)), vec![(2, Some(Kind::TimedOut))])
-    );
-    assert_eq!(hand.kinds(1_000_000), [(1, None)]);
-    assert_eq!(hand.kinds(2_000_000), [(3, None)]);
+fn a_late_bio_ends_when_all_its_parts_are_back() {
+    for (name, disks, device) in gated_or_not() {
+        let mut hand = Hand::on(&device);
+        disks.iter().for_each(|disk| disk.hold(true));
+        disks[0].keep();
+        let late = write(&mut hand, 0, 1, (0, CHUNK as usize * 3), |_| {});
+        hand.cancel(4096, late);
+        assert_eq!(hand.kinds(4096), [], "{name}");
+        assert!(!hand.lane.is_idle(), "{name}");
+        disks[0].hold(false);
+        // Of an array, a part of it was taken back.
+        let expected = (name == "raid0").then_some(Kind::TimedOut);
+        assert_eq!(hand.kinds(5000), [(1, expected)], "{name}");
+        assert!(hand.lane.is_idle(), "{name}");
+    }
+}
+
+/// The preflush of a bio that is late is with a disk: its data is not written after that.
+#[test]
+fn nothing_more_of_a_bio_is_begun_when_it_is_late() {
+    for (name, disks, device) in gated().into_iter().take(2) {
+        for is_cancelled in [false, true] {
+            let mut hand = Hand::on(&device);
+            disks.iter().for_each(|disk| {
+                disk.hold_only(Op::Flush);
+                disk.keep();
+            });
+            let late = write(&mut hand, 0, 1, (0, 512), |bio| bio.add_flags(Flags::PREFLUSH));
+            assert_eq!(hand.kinds(0), [], "{name}");
+            hand.cancel(0, if is_cancelled { Cancel::token(1) } else { late });
+            assert_eq!(hand.kinds(0), [], "{name}");
+            disks.iter().for_each(|disk| disk.hold(false));
+            let expected = if is_cancelled { Kind::Cancelled } else { Kind::TimedOut };
+            assert_eq!(hand.kinds(0), [(1, Some(expected))], "{name}");
+            assert!(disks.iter().flat_map(Script::seen).all(|seen| seen.op == Op::Flush), "{name}");
+        }
+    }
 }
 
 /// A lane that is not run has a bio in flight. Another lane's barrier fails after the barrier timeout, names
@@ -148,10 +165,10 @@ fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
         write(&mut two, 2000, 4, (1536, 512), |_| {});
         assert_eq!(one.lane.next_wakeup(), Some(Time(1000 + TIMEOUT)), "{name}");
         assert_eq!((one.kinds(TIMEOUT), two.kinds(TIMEOUT)), (vec![], vec![]));
-        let failed = [(2, Some(Kind::LaneStalled)), (3, Some(Kind::Cancelled))];
+        let failed = [(2, Some(Kind::Unsettled)), (3, Some(Kind::Cancelled))];
         assert_eq!(one.kinds(TIMEOUT + 1000), failed, "{name}");
         assert_eq!(two.kinds(TIMEOUT + 1000), [(4, Some(Kind::Cancelled))], "{name}");
-        let blame = device.explain(Fault::new(Kind::LaneStalled, Stage::Layer)).unwrap();
+        let blame = device.explain(Fault::new(Kind::Unsettled, Stage::Layer)).unwrap();
         assert!(blame.contains("waited for 30 s") && blame.contains("lane 1"), "{name}: {blame}");
         write(&mut two, TIMEOUT + 2000, 5, (0, 512), |_| {});
         assert_eq!(two.kinds(TIMEOUT + 2000), [(5, None)], "{name}");
@@ -166,13 +183,13 @@ fn a_lane_that_is_not_run_stops_others_for_a_bounded_time() {
 fn what_a_barrier_that_timed_out_held_is_called_off() {
     for (name, disks, device) in gated() {
         let mut hand = Hand::on(&device);
-        disks.iter().for_each(|disk| disk.fail(Some(Fault::new(Kind::InDoubt, Stage::Queue))));
+        disks.iter().for_each(|disk| disk.fail(Some(Fault::new(Kind::Unsettled, Stage::Queue))));
         let mut all: Vec<Bio> = (1..4).map(|at| Bio::write(at * 512, vec![at as u8; 512]).unwrap()).collect();
         all.iter_mut().zip(1..).for_each(|(bio, token)| bio.set_token(token));
         barrier(&mut all[0]);
         all.into_iter().for_each(|bio| hand.lane.submit(Time(0), bio));
         let ended = hand.kinds(0);
-        let expected = [(1, Some(Kind::InDoubt)), (2, Some(Kind::Cancelled)), (3, Some(Kind::Cancelled))];
+        let expected = [(1, Some(Kind::Unsettled)), (2, Some(Kind::Cancelled)), (3, Some(Kind::Cancelled))];
         assert_eq!(ended, expected, "{name}");
         let writes = |seen: &Seen| seen.op == Op::Write;
         assert!(disks.iter().flat_map(Script::seen).filter(writes).count() <= 1, "{name}");
@@ -181,30 +198,36 @@ fn what_a_barrier_that_timed_out_held_is_called_off() {
 
 #[test]
 fn cancelling_reaches_a_bio_wherever_it_waits() {
-    for (name, disks, device) in gated_or_not() {
+    for (is_late, (name, disks, device)) in [false, true]
+        .into_iter()
+        .flat_map(|is_late| gated_or_not().into_iter().map(move |each| (is_late, each)))
+    {
+        let kind = if is_late { Kind::TimedOut } else { Kind::Cancelled };
+        let which = |token, late| if is_late { late } else { Cancel::token(token) };
         let (mut one, mut two) = (Hand::on(&device), Hand::on(&device));
         disks.iter().for_each(|disk| disk.hold(true));
         // In the device: one bio as it is, one in parts.
-        write(&mut one, 0, 1, (0, 512), |_| {});
-        write(&mut one, 0, 2, (0, CHUNK as usize * 3), |_| {});
+        let first = write(&mut one, 0, 1, (0, 512), |_| {});
+        let second = write(&mut one, 0, 2, (0, CHUNK as usize * 3), |_| {});
         write(&mut one, 0, 3, (0, 512), |_| {});
-        one.lane.cancel(Time(0), 1);
-        assert_eq!(one.kinds(0), [(1, Some(Kind::Cancelled))], "{name}");
-        one.lane.cancel(Time(0), 2);
-        assert_eq!(one.kinds(0), [(2, Some(Kind::Cancelled))], "{name}");
+        one.cancel(0, which(1, first));
+        assert_eq!(one.kinds(0), [(1, Some(kind))], "{name}");
+        one.cancel(0, which(2, second));
+        assert_eq!(one.kinds(0), [(2, Some(kind))], "{name}");
         // Behind a barrier, in the gate or in the plug.
         write(&mut two, 0, 4, (0, 512), barrier);
-        write(&mut two, 0, 5, (0, 512), |_| {});
-        two.lane.submit(Time(0), Bio::write(0, vec![1u8; 512]).unwrap());
-        two.lane.cancel(Time(0), 5);
-        two.lane.cancel(Time(0), 0);
-        let called = [(0, Some(Kind::Cancelled)), (5, Some(Kind::Cancelled))];
-        assert_eq!(two.kinds(0), called, "{name}");
+        let behind = write(&mut two, 0, 5, (0, 512), |_| {});
+        let bio = Bio::write(0, vec![1u8; 512]).unwrap();
+        let plugged = Cancel::late(bio.identity());
+        two.submit(0, bio);
+        two.cancel(0, which(5, behind));
+        two.cancel(0, which(0, plugged));
+        assert_eq!(two.kinds(0), [(0, Some(kind)), (5, Some(kind))], "{name}");
         disks.iter().for_each(|disk| disk.hold(false));
         assert_eq!(one.kinds(0), [(3, None)], "{name}");
         assert_eq!(two.kinds(0), [(4, None)], "{name}");
         // Cancelling an unknown token has no effect.
-        one.lane.cancel(Time(0), 77);
+        one.cancel(0, Cancel::token(77));
         assert!(one.lane.is_idle() && two.lane.is_idle(), "{name}");
     }
 }
@@ -247,10 +270,10 @@ fn atomic_writes_are_as_large_as_alignment_allows() {
     assert_eq!((chain.limits_at(0).0.atomic_write, chain.limits_at(12288).0.atomic_write), (16384, 4096));
 }
 
-/// A member tells a program once that its write-back failed. A part of the same flush that is given up on another member does
-/// not hide that.
+/// A member tells a program once that its write-back failed. A part of the same flush that is taken back from another member
+/// does not hide that.
 #[test]
-fn a_flush_that_is_given_up_tells_the_error_of_a_member() {
+fn a_flush_that_is_taken_back_tells_the_error_of_a_member() {
     for (name, disks, device) in gated().into_iter().take(2) {
         for is_cancelled in [false, true] {
             let mut hand = Hand::on(&device);
@@ -258,13 +281,11 @@ fn a_flush_that_is_given_up_tells_the_error_of_a_member() {
             disks[1].fail(Some(Fault::new(Kind::Io, Stage::Driver)));
             let mut flush = Bio::flush();
             flush.set_token(1);
-            flush.set_deadline((!is_cancelled).then_some(Time(MIB)));
+            let late = Cancel::late(flush.identity());
             hand.submit(0, flush);
             assert_eq!(hand.kinds(0), [], "{name}");
-            if is_cancelled {
-                hand.lane.cancel(Time(0), 1);
-            }
-            assert_eq!(hand.kinds(2 * MIB), [(1, Some(Kind::Io))], "{name}, cancelled: {is_cancelled}");
+            hand.cancel(0, if is_cancelled { Cancel::token(1) } else { late });
+            assert_eq!(hand.kinds(0), [(1, Some(Kind::Io))], "{name}, cancelled: {is_cancelled}");
             disks[0].hold(false);
             disks[1].fail(None);
         }

@@ -3,8 +3,8 @@
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
-use platter_block::fault::{Error, Fault, Status};
-use platter_block::lane::Lane;
+use platter_block::fault::{Error, Fault, Stage, Status};
+use platter_block::lane::{Cancel, Lane};
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +16,6 @@ pub(crate) struct Seen {
     pub(crate) pos: u64,
     pub(crate) len: u64,
     pub(crate) flags: Flags,
-    pub(crate) deadline: Option<Time>,
 }
 
 #[derive(Default)]
@@ -27,6 +26,8 @@ struct State {
     holds: bool,
     /// Only those of this operation.
     only: Option<Op>,
+    /// A driver has them, which cannot cancel them.
+    keeps: bool,
     /// Runs until they are held no longer, if that is to be by itself.
     runs_left: Option<u32>,
     status: Option<Fault>,
@@ -62,7 +63,13 @@ impl Script {
     /// Sets whether the device holds bios or ends them at the next run.
     pub(crate) fn hold(&self, holds: bool) {
         let mut state = self.state();
-        (state.holds, state.only) = (holds, None);
+        (state.holds, state.only, state.keeps) = (holds, None, false);
+    }
+
+    /// What the device holds is with a driver, which cannot cancel it, until it holds no more.
+    #[allow(dead_code, reason = "only tests of arrays use it")]
+    pub(crate) fn keep(&self) {
+        self.state().keeps = true;
     }
 
     /// The device holds no bios from the run of this number on, counted from 1, if only one of its lanes has any.
@@ -149,15 +156,11 @@ impl Lane for ScriptLane {
         self.own.push(bio.identity());
         let (op, pos, len, flags) = (bio.op(), bio.pos(), bio.len(), bio.flags());
         let mut state = self.script.state();
-        state.seen.push(Seen { op, pos, len, flags, deadline: bio.deadline() });
+        state.seen.push(Seen { op, pos, len, flags });
         state.held.push(bio);
     }
 
-    fn run(&mut self, now: Time) {
-        let timed_out = Fault::new(platter_block::fault::Kind::TimedOut, platter_block::fault::Stage::Queue);
-        for bio in self.take(|bio| bio.deadline().is_some_and(|at| at <= now)) {
-            self.end(bio, Err(timed_out));
-        }
+    fn run(&mut self, _now: Time) {
         let (holds, only, status, bad) = {
             let mut state = self.script.state();
             state.runs_left = state.runs_left.map(|runs| runs.saturating_sub(1));
@@ -180,19 +183,16 @@ impl Lane for ScriptLane {
         !self.done.is_empty()
     }
 
-    fn next_wakeup(&self) -> Option<Time> {
-        let state = self.script.state();
-        state.held.iter().filter(|bio| self.own.contains(&bio.identity())).filter_map(Bio::deadline).min()
-    }
-
     fn in_flight(&self) -> u32 {
         self.own.len() as u32
     }
 
-    fn cancel(&mut self, _now: Time, token: u64) {
-        let cancelled = Fault::new(platter_block::fault::Kind::Cancelled, platter_block::fault::Stage::Queue);
-        for bio in self.take(|bio| bio.token() == token) {
-            self.end(bio, Err(cancelled));
+    fn cancel(&mut self, _now: Time, which: &Cancel) {
+        if self.script.state().keeps {
+            return;
+        }
+        for bio in self.take(|bio| which.matches(bio)) {
+            self.end(bio, Err(Fault::new(which.kind(), Stage::Queue)));
         }
     }
 
@@ -220,6 +220,11 @@ impl Hand {
     /// Submits a bio.
     pub(crate) fn submit(&mut self, now: u64, bio: Bio) {
         self.lane.submit(Time(now), bio);
+    }
+
+    /// Takes bios back.
+    pub(crate) fn cancel(&mut self, now: u64, which: Cancel) {
+        self.lane.cancel(Time(now), &which);
     }
 
     /// Runs the lane. Returns the bios that have ended, with their status; checks that each has its memory.

@@ -1,17 +1,15 @@
-//! A member that times out: the array's bio fails, and its memory outlives the part that the disk still has.
+//! A member that does not answer in time: the program's bio ends, and its memory stays with the part that the disk still has.
 
 #![allow(unsafe_code)]
 
-use crate::rig::{CHUNK, backends, simulated_with};
+use crate::rig::{CHUNK, backends, simulated};
 use platter_block::bio::{Bio, Flags};
 use platter_block::buf::{IoBuf, add_memory};
 use platter_block::fault::{Fault, Kind};
-use platter_block::queue::Settings;
 use platter_block::segment::RegionId;
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Channel;
 use platter_disk::device::Device;
-use platter_disk::disk_backend::DiskSettings;
 use platter_sim::World;
 use platter_stack::raid0::{self, Sizes};
 use std::sync::{Arc, Weak};
@@ -39,22 +37,24 @@ fn write(len: u64) -> (Bio, Weak<()>) {
     (bio, watch)
 }
 
+fn at(time: u64) -> Option<Time> {
+    Some(Time(time))
+}
+
 #[test]
 fn memory_stays_until_the_slow_member_has_given_it_back() {
     // Without an elevator each lane has a queue of its own; with one, all lanes of a disk share one.
     for elevator in ["none", "deadline"] {
         let world = World::new(1);
-        let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-        let settings = DiskSettings::default().with_queue(queue);
-        let disks =
-            [100, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
+        let disks = [100, 9000].map(|us| simulated(&world, Span::from_micros(us), false));
         let inner = raid0::new(backends(&disks), 4096, Sizes::Zones).unwrap();
-        let quick = simulated_with(&world, Span::from_micros(100), false, settings);
+        let quick = simulated(&world, Span::from_micros(100), false);
         let members = vec![inner, quick.backend().clone()];
         let device = Device::new(raid0::new(members, CHUNK, Sizes::Zones).unwrap());
         device.set_elevator(elevator).unwrap();
         let mut channel = device.channel(4).unwrap();
-        let (bio, watch) = write(2 * CHUNK);
+        let (mut bio, watch) = write(2 * CHUNK);
+        bio.set_deadline(at(1_000_000));
         assert!(channel.submit(bio).is_ok());
         let mut done = Vec::new();
         channel.wait(&mut done, None);
@@ -75,14 +75,11 @@ fn memory_stays_until_the_slow_member_has_given_it_back() {
     }
 }
 
-/// Members without a volatile cache have nothing to flush, but a write that timed out there may still change
-/// the array.
+/// Members without a volatile cache have nothing to flush, but a late write there may still change the array.
 #[test]
-fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
+fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_late() {
     let world = World::new(1);
-    let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-    let settings = DiskSettings::default().with_queue(queue);
-    let disks = [9000, 100].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
+    let disks = [9000, 100].map(|us| simulated(&world, Span::from_micros(us), false));
     let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
     let mut channel = device.channel(4).unwrap();
     let end = |channel: &mut Channel, bio: Bio| {
@@ -96,9 +93,11 @@ fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
         bio.add_flags(flags);
         bio
     };
-    assert_eq!(end(&mut channel, Bio::write(0, vec![1; 4096]).unwrap()), Some(Kind::TimedOut));
+    let mut late = Bio::write(0, vec![1; 4096]).unwrap();
+    late.set_deadline(at(1_000_000));
+    assert_eq!(end(&mut channel, late), Some(Kind::TimedOut));
     for bio in [Bio::flush(), on_second(Flags::PREFLUSH), on_second(Flags::HARD_BARRIER)] {
-        assert_eq!(end(&mut channel, bio), Some(Kind::InDoubt));
+        assert_eq!(end(&mut channel, bio), Some(Kind::Unsettled));
     }
     assert_eq!(end(&mut channel, on_second(Flags::NONE)), None);
     world.clock().advance_to(Time(20_000_000));
@@ -108,30 +107,11 @@ fn a_flush_of_the_array_fails_while_a_write_of_a_member_is_in_doubt() {
     }
 }
 
-/// A part that waits for a range in doubt was not carried out, but one that timed out on another member may still be.
-#[test]
-fn a_part_that_times_out_replaces_the_doubt_of_an_earlier_one() {
-    let world = World::new(1);
-    let queue = Settings { timeout: Some(Span::from_millis(1)), ..Settings::default() };
-    let settings = DiskSettings::default().with_queue(queue);
-    let disks = [9000, 9000].map(|us| simulated_with(&world, Span::from_micros(us), false, settings.clone()));
-    let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
-    let mut channel = device.channel(4).unwrap();
-    for len in [4096, 2 * CHUNK] {
-        let (mut done, (bio, watch)) = (Vec::new(), write(len));
-        assert!(channel.submit(bio).is_ok());
-        channel.wait(&mut done, None);
-        let bio = done.pop().unwrap();
-        assert_eq!((bio.status().unwrap_err().kind, bio.done()), (Kind::TimedOut, 0));
-        assert!(watch.upgrade().is_some(), "a disk has its memory");
-    }
-}
-
 /// Everything is dropped while a part is with the disk.
 #[test]
 fn a_dropped_channel_frees_each_buffer_once() {
     let world = World::new(1);
-    let disks = [100, 9000].map(|us| crate::rig::simulated(&world, Span::from_micros(us), false));
+    let disks = [100, 9000].map(|us| simulated(&world, Span::from_micros(us), false));
     for elevator in ["none", "deadline"] {
         let device = Device::new(raid0::new(backends(&disks), CHUNK, Sizes::Zones).unwrap());
         device.set_elevator(elevator).unwrap();

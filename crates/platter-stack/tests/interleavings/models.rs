@@ -7,7 +7,7 @@ use loom::sync::{Condvar, Mutex};
 use loom::thread;
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::Kind;
-use platter_block::lane;
+use platter_block::lane::{self, Cancel};
 use platter_block::time::Time;
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl lane::Bell for Bell {
     }
 }
 
-/// A barrier that fails: its deadline has always passed when its lane checks.
+/// A barrier that fails: it is late whenever its lane checks.
 const FAILS: Flags = Flags::HARD_BARRIER.union(Flags::NOMERGE);
 
 /// Begins and ends of bios in order; `.0` says whether the bio is a barrier.
@@ -76,17 +76,19 @@ impl Lane {
             self.door.complete(bios.len());
             return Vec::new();
         }
+        let mut late = Vec::new();
         for (token, flags) in bios.iter().enumerate() {
             let mut bio = Bio::flush();
             bio.add_flags(*flags);
             bio.set_token(token as u64);
-            bio.set_deadline((*flags == FAILS).then_some(Time(1)));
+            late.extend((*flags == FAILS).then(|| Cancel::late(bio.identity())));
             self.door.place(bio);
         }
         while self.door.is_holding() {
             let Some(mut bio) = self.door.take_next() else {
                 let before = self.failed.len();
                 self.door.expire(Time(2048));
+                late.iter().for_each(|late| self.door.cancel(late));
                 self.door.take_failed(&mut self.failed);
                 if self.failed.len() == before {
                     self.bell.sleep();

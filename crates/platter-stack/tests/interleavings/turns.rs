@@ -3,7 +3,7 @@
 use crate::barrier_gate::{BARRIER_TIMEOUT, BarrierGate, Door};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Bell;
+use platter_block::lane::{Bell, Cancel};
 use platter_block::time::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -148,7 +148,7 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
             assert!(tokens(&mut own).is_empty() && tokens(&mut other).is_empty());
             own.expire(now);
             assert_eq!(own.next_wakeup(), (!fails).then_some(Time(TIMEOUT.0 + 5)));
-            let expected = [(1, Kind::LaneStalled), (2, Kind::Cancelled)];
+            let expected = [(1, Kind::Unsettled), (2, Kind::Cancelled)];
             assert_eq!(failed(&mut own), if fails { &expected[..] } else { &[] });
         }
         let blame = gate.blame().unwrap();
@@ -194,7 +194,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
                 assert_eq!(tokens(&mut two), [1]);
             } else {
                 two.expire(next);
-                assert_eq!(failed(&mut two), [(1, Kind::LaneStalled)]);
+                assert_eq!(failed(&mut two), [(1, Kind::Unsettled)]);
             }
         });
     }
@@ -222,10 +222,10 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
             if started {
                 let mut bio = write(1, Flags::HARD_BARRIER);
                 idle.complete_barrier(&mut bio);
-                assert_eq!(bio.status().unwrap_err().kind, Kind::LaneStalled, "others did not wait for it");
+                assert_eq!(bio.status().unwrap_err().kind, Kind::Unsettled, "others did not wait for it");
             } else {
                 assert!(tokens(&mut idle).is_empty());
-                assert_eq!(failed(&mut idle), [(1, Kind::LaneStalled)]);
+                assert_eq!(failed(&mut idle), [(1, Kind::Unsettled)]);
             }
             assert!(!idle.is_holding() && idle.pass(1));
         });
@@ -236,7 +236,7 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
 /// that failed for another reason lets them start.
 #[test]
 fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
-    for kind in [Kind::TimedOut, Kind::InDoubt, Kind::Stuck, Kind::Io] {
+    for kind in [Kind::TimedOut, Kind::Unsettled, Kind::Io] {
         loom::model(move || {
             let gate = Arc::new(BarrierGate::default());
             let [mut own, mut other] = [(); 2].map(|()| Door::new(&gate, None));
@@ -260,37 +260,29 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     }
 }
 
-/// Deadlines and cancellation of held bios.
+/// A late barrier fails with what is behind it, a cancelled one lets that in.
 #[test]
-fn held_bios_end_by_their_deadlines_and_when_they_are_called_back() {
+fn held_bios_end_when_they_are_called_back() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
         let [mut busy, mut door] = [(); 2].map(|()| Door::new(&gate, None));
         assert!(busy.pass(1));
-        let until = |token, flags, at| {
-            let mut bio = write(token, flags);
-            bio.set_deadline(Some(Time(at)));
-            bio
-        };
         busy.place(write(1, Flags::HARD_BARRIER));
-        door.place(until(2, Flags::NONE, 2048));
-        door.place(write(3, Flags::NONE));
-        door.place(until(4, Flags::SOFT_BARRIER, 4096));
-        door.place(write(5, Flags::NONE));
-        door.place(write(6, Flags::HARD_BARRIER));
-        door.expire(Time(1024));
-        assert_eq!((door.next_wakeup(), failed(&mut door)), (Some(Time(2048)), vec![]));
-        door.expire(Time(2048));
-        assert_eq!((door.next_wakeup(), failed(&mut door)), (Some(Time(4096)), vec![(2, Kind::TimedOut)]));
-        door.cancel(3);
+        let bios = [Flags::NONE, Flags::NONE, Flags::SOFT_BARRIER, Flags::NONE, Flags::HARD_BARRIER];
+        let bios: Vec<Bio> = bios.into_iter().zip(2..).map(|(flags, token)| write(token, flags)).collect();
+        let late: Vec<Cancel> = bios.iter().map(|bio| Cancel::late(bio.identity())).collect();
+        bios.into_iter().for_each(|bio| door.place(bio));
+        door.cancel(&late[0]);
+        assert_eq!(failed(&mut door), [(2, Kind::TimedOut)]);
+        door.cancel(&Cancel::token(3));
         assert_eq!(failed(&mut door), [(3, Kind::Cancelled)]);
         // The barrier fails with the bios behind it, but not those before it.
-        door.expire(Time(5000));
+        door.cancel(&late[2]);
         let expected = [(4, Kind::TimedOut), (5, Kind::Cancelled), (6, Kind::Cancelled)];
         assert_eq!((failed(&mut door), door.is_holding()), (expected.to_vec(), false));
         door.place(write(7, Flags::HARD_BARRIER));
         door.place(write(8, Flags::NONE));
-        door.cancel(7);
+        door.cancel(&Cancel::token(7));
         busy.complete(1);
         assert_eq!(tokens(&mut busy), [1]);
         assert!(tokens(&mut door).is_empty());

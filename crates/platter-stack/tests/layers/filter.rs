@@ -5,7 +5,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::driver::Features;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -216,7 +216,7 @@ fn a_barrier_that_a_filter_fails_reports_whether_it_kept_the_order() {
         lanes[0].submit(at(0), write(2, barrier));
         assert_eq!(run(&mut lanes, at(0)), [], "the flush waits for the write");
         if cancels {
-            lanes[0].cancel(at(1), 2);
+            lanes[0].cancel(at(1), &Cancel::token(2));
             assert_eq!(run(&mut lanes, at(1)), [(2, Some(Kind::Cancelled))]);
             assert_eq!(run(&mut lanes, at(10)), [(1, None)]);
         } else {
@@ -226,18 +226,16 @@ fn a_barrier_that_a_filter_fails_reports_whether_it_kept_the_order() {
 }
 
 #[test]
-fn bios_that_the_filter_keeps_waiting_end_by_deadline_and_by_cancelling() {
+fn bios_that_the_filter_keeps_waiting_end_when_they_are_taken_back() {
     let layer = Filtered::new("slow", "", ram(), Slow::at_most(1));
     let mut lanes = [layer.open_lane(LaneUse::Exclusive).expect("a lane")];
-    for token in 1..=4 {
-        let mut bio = write(token, Flags::default());
-        bio.set_deadline((token == 2).then_some(at(5)));
-        lanes[0].submit(at(0), bio);
-    }
+    let bios: Vec<Bio> = (1..=4).map(|token| write(token, Flags::default())).collect();
+    let late = Cancel::late(bios[1].identity());
+    bios.into_iter().for_each(|bio| lanes[0].submit(at(0), bio));
     assert_eq!(run(&mut lanes, at(0)), []);
-    assert_eq!(lanes[0].next_wakeup(), Some(at(5)));
-    lanes[0].cancel(at(1), 3);
+    lanes[0].cancel(at(1), &Cancel::token(3));
     assert_eq!(run(&mut lanes, at(1)), [(3, Some(Kind::Cancelled))]);
+    lanes[0].cancel(at(5), &late);
     assert_eq!(run(&mut lanes, at(5)), [(2, Some(Kind::TimedOut))]);
     assert_eq!(run(&mut lanes, at(10)), [(1, None)]);
     assert_eq!(run(&mut lanes, at(20)), [(4, None)]);
@@ -257,10 +255,10 @@ fn bios_that_are_cancelled_are_not_held() {
             lanes[0].submit(at(0), write(token, Flags::default()));
         }
         assert_eq!(run(&mut lanes, at(0)), []);
-        lanes[0].cancel(at(1), 2);
-        lanes[0].cancel(at(1), 9);
+        lanes[0].cancel(at(1), &Cancel::token(2));
+        lanes[0].cancel(at(1), &Cancel::token(9));
         assert_eq!(run(&mut lanes, at(1)), [(2, None)]);
-        lanes[0].cancel(at(2), 2);
+        lanes[0].cancel(at(2), &Cancel::token(2));
         assert_eq!(run(&mut lanes, at(2)), []);
         assert_eq!(run(&mut lanes, at(10)), [(1, None), (3, None)]);
         // A place that a cancelled bio had holds the next one.

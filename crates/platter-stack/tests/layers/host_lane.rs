@@ -5,7 +5,7 @@ use platter_block::bio::{Bio, Flags};
 use platter_block::deferred::{self, Deferred};
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::{Bell, Lane};
+use platter_block::lane::{Bell, Cancel, Lane};
 use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -160,7 +160,7 @@ impl LaneTasks for Bios {
             self.over.push(bio);
         }
     }
-    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {
+    fn cancel(&mut self, _now: Time, _number: u32, _which: &Cancel, _engine: &mut Steps) {
         assert!(!self.panics, "a cancel panics");
         self.over.append(&mut self.bios);
     }
@@ -253,7 +253,7 @@ fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
             faulty.submit(Time(0), read(4096));
             faulty.run(Time(0));
         },
-        |faulty, _| faulty.cancel(Time(0), 7),
+        |faulty, _| faulty.cancel(Time(0), &Cancel::token(7)),
         |faulty, host| {
             host.engine().unwrap().panics = true;
             faulty.sleep(Time(0), Some(Span(0)), &[]);
@@ -498,7 +498,7 @@ impl LaneTasks for Reads {
         self.over.drain(..).for_each(give_back);
     }
     fn fail(&mut self, _base: &LaneBase<Shared>, _fault: Fault) {}
-    fn cancel(&mut self, _now: Time, _number: u32, _token: u64, _engine: &mut Steps) {}
+    fn cancel(&mut self, _now: Time, _number: u32, _which: &Cancel, _engine: &mut Steps) {}
     fn end(&mut self, base: &mut LaneBase<Shared>) {
         if let Ok(mut engine) = base.host.engine() {
             engine.lanes.leave(base.number);
@@ -553,5 +553,7 @@ fn a_lane_that_has_ended_its_bio_without_the_lock_is_not_made_to_listen() {
 
 #[test]
 fn a_lane_whose_bio_was_cancelled_is_not_made_to_listen() {
-    leaves_the_sleepers(Bios { waits: true, ..Bios::default() }, |lane| lane.cancel(Time(0), 0));
+    leaves_the_sleepers(Bios { waits: true, ..Bios::default() }, |lane| {
+        lane.cancel(Time(0), &Cancel::token(0))
+    });
 }

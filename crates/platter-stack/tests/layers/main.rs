@@ -8,7 +8,7 @@ mod filter_end;
 mod host_lane;
 mod partition;
 mod snapshot;
-mod snapshot_given_up;
+mod snapshot_late;
 mod snapshot_merge;
 mod status;
 mod table;

@@ -86,13 +86,17 @@ fn simulated() -> (Arc<World>, SimDisk) {
     (world, sim)
 }
 
-/// A path to the disk: a queue of its own, with this timeout.
+/// A path to the disk: a queue of its own, with this timeout of all that it has.
 fn queue(sim: &SimDisk, timeout: Option<Span>) -> Arc<dyn Backend> {
     queue_of(Plain(sim.attach("sim"), false), timeout)
 }
 
 fn queue_of(disk: Plain, timeout: Option<Span>) -> Arc<dyn Backend> {
-    let settings = DiskSettings::default().with_queue(Settings { timeout, ..Settings::default() });
+    let settings = DiskSettings::default().with_queue(Settings {
+        timeout,
+        slow_timeout: timeout,
+        ..Settings::default()
+    });
     Arc::new(DiskBackend::new(disk, settings, None).unwrap())
 }
 
@@ -106,8 +110,8 @@ fn strike(sim: &SimDisk, blow: Blow) {
     sim.strike(Strike { op: Some(Op::Flush), blow });
 }
 
-/// The device over two paths, of which the first one gives up what takes a second. The disk fails the first flush that it gets,
-/// after this time.
+/// The device over two paths, of which the first one is failed after two seconds without an answer. The disk fails the first
+/// flush that it gets, after this time.
 fn late(answer: Span) -> (Arc<World>, SimDisk, Device) {
     let (world, sim) = simulated();
     sim.set_faults(Some(FaultPlan { abort_chance: 0, flush_error_nth: Some(0), ..FaultPlan::default() }));
@@ -122,14 +126,27 @@ fn pass(world: &World, device: &Device, span: Span) {
     look_around(device);
 }
 
+/// Flushes the device, and reads until the first path is found to be failed. Returns how the flush ends.
+fn flush_until_left(world: &World, device: &Device) -> Option<Kind> {
+    let (mut channel, mut done) = (device.channel(1).unwrap(), Vec::new());
+    channel.submit(Bio::flush()).unwrap();
+    channel.poll(&mut done);
+    pass(world, device, Span::from_millis(1500));
+    pass(world, device, Span::from_millis(1000));
+    assert!(text(device, "path a").starts_with("down (the device is gone)"), "{}", text(device, "path a"));
+    while done.is_empty() {
+        channel.wait(&mut done, None);
+    }
+    done[0].status().err().map(|fault| fault.kind)
+}
+
 /// Whether the failure is known before the program acknowledges another one, or after that.
 #[test]
-fn a_flush_that_a_path_gave_up_and_the_disk_failed_outlives_the_acknowledgement_of_another_one() {
+fn a_flush_with_which_its_path_was_left_outlives_the_acknowledgement_of_another_one() {
     for is_known in [true, false] {
         let (world, sim, device) = late(Span::from_secs(60));
         device.write_at(&[1; 512], 0).unwrap();
-        assert_eq!(flush_kind(&device), None, "the second path has not flushed the disk");
-        assert!(text(&device, "path a").starts_with("down (timed out)"), "{}", text(&device, "path a"));
+        assert_eq!(flush_until_left(&world, &device), None, "the second path has not flushed the disk");
         device.write_at(&[2; 512], 512).unwrap();
         strike(&sim, Blow::Error);
         assert_eq!(flush_kind(&device), Some(Kind::Io));
@@ -146,17 +163,17 @@ fn a_flush_that_a_path_gave_up_and_the_disk_failed_outlives_the_acknowledgement_
 
 /// The first path is told of the failure while the second one flushes the disk in its place.
 #[test]
-fn a_flush_in_place_of_one_that_was_given_up_does_not_hide_its_failure() {
-    let (_world, sim, device) = late(Span::from_secs(3));
+fn a_flush_in_place_of_another_one_does_not_hide_its_failure() {
+    let (world, sim, device) = late(Span::from_secs(3));
     strike(&sim, Blow::Spike(Span::from_secs(5)));
     device.write_at(&[1; 512], 0).unwrap();
-    assert_eq!(flush_kind(&device), Some(Kind::FlushFailed));
+    assert_eq!(flush_until_left(&world, &device), Some(Kind::FlushFailed));
     stays_failed(&device);
 }
 
 /// The program is told only that its flush was too late.
 #[test]
-fn a_flush_that_the_program_gave_up_and_the_disk_failed_outlives_an_acknowledgement() {
+fn a_late_flush_that_the_disk_failed_outlives_an_acknowledgement() {
     let rig = rig(&[]);
     let error = layer("error", &[("op", 3), ("errno", 5), ("times", 1)], Arc::clone(&rig.paths[0]));
     let first = layer("delay", &[("flush", 10_000_000)], error);
@@ -193,18 +210,6 @@ fn a_flush_behind_a_durable_write_that_failed_stays_failed_when_its_path_goes() 
     assert_eq!(sim.injected().flush_errors, 1, "the write had no flush");
     look_around(&device);
     assert!(text(&device, "path a").starts_with("down"), "{}", text(&device, "path a"));
-    stays_failed(&device);
-}
-
-/// The first path gives up the flush behind a durable write, and the disk fails it later.
-#[test]
-fn a_flush_behind_a_durable_write_that_was_given_up_outlives_an_acknowledgement() {
-    let (world, _sim, device) = late(Span::from_secs(60));
-    assert_eq!(write_durably(&device), Some(Kind::TimedOut));
-    // Waits until the data of the first one is in doubt no longer.
-    device.write_at(&[2; 512], 0).unwrap();
-    pass(&world, &device, Span::from_secs(61));
-    device.acknowledge_flush_failure();
     stays_failed(&device);
 }
 

@@ -3,10 +3,10 @@
 mod access;
 mod cancelling;
 mod closing;
-mod doubt;
 mod failover;
 mod flushes;
 mod late_failures;
+mod late_writes;
 #[path = "../../../platter-disk/tests/drivers/loops.rs"]
 mod loops;
 mod proof;

@@ -5,7 +5,7 @@ use crate::spec::{Args, Argument, ArgumentKind, SpecError, Words};
 use platter_block::elevator::Elevator;
 use platter_block::queue::{Ordered, PlugSettings, PoolRules, Settings};
 use platter_block::time::Span;
-use platter_disk::disk_backend::{DiskSettings, LockScope};
+use platter_disk::disk_backend::{DiskSettings, LockScope, OnReturn};
 use std::time::Duration;
 
 /// Most requests with a driver at once, and most requests of a queue.
@@ -62,13 +62,31 @@ pub(super) const PARAMS: &[Argument] = &[
         name: "timeout",
         kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "",
-        help: "time of each I/O from its submission; without it they may take any time",
+        help: "longest that the driver may have a read or a write before it is asked to abort it; also the deadline of those of callers; not given: no limit",
+    },
+    Argument {
+        name: "slow_timeout",
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
+        default: "",
+        help: "the same for flushes, discards, write-zeroes and commands",
+    },
+    Argument {
+        name: "abort_grace",
+        kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
+        default: "",
+        help: "longest after that until the request is back; then the disk is failed as a whole until it has returned everything; not given: as long as before that",
+    },
+    Argument {
+        name: "on_return",
+        kind: ArgumentKind::Choice(&ON_RETURN),
+        default: "refresh",
+        help: "what a disk does that was failed so and has answered: it is measured and used again, or stays failed until it is refreshed",
     },
     Argument {
         name: "barrier_timeout",
         kind: ArgumentKind::Time { min: Duration::from_millis(1), max: HOUR },
         default: "30s",
-        help: "longest that a barrier, I/O to a range in doubt or behind a failed barrier waits for channels that are not polled; then it fails",
+        help: "longest that a barrier, I/O to the range of a late change or behind a failed barrier waits for channels that are not polled; then it fails",
     },
     Argument {
         name: "ordered",
@@ -105,6 +123,9 @@ pub(super) const PARAMS: &[Argument] = &[
 /// How hard barriers may keep their order: the values of `ordered`.
 pub const ORDERS: [&str; 2] = ["drain", "tag"];
 
+/// What disks do that were failed because they did not answer, and have answered: the values of `on_return`.
+const ON_RETURN: [&str; 2] = ["refresh", "stay"];
+
 /// Reads the settings and makes the elevator.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn Elevator>>), SpecError> {
     let (elevator, elevator_from) = default_elevator::read(args)?;
@@ -117,13 +138,21 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn 
         }
         false => None,
     };
+    let timeout = args.optional("timeout", Args::time)?.map(span);
+    let slow_timeout = args.optional("slow_timeout", Args::time)?.map(span);
+    // Without a limit of time the disk is not failed, and what belongs to that stays unread as well.
+    let is_limited = timeout.is_some() || slow_timeout.is_some();
+    let abort_grace = if is_limited { args.optional("abort_grace", Args::time)?.map(span) } else { None };
+    let stays = is_limited && args.one_of("on_return")? == "stay";
     let queue = Settings {
         depth: small(args.int("depth")?),
         nr_requests: small(args.int("nr_requests")?),
         pool: PoolRules::default(),
         merges: args.flag("merges")?,
         plug,
-        timeout: args.optional("timeout", Args::time)?.map(span),
+        timeout,
+        slow_timeout,
+        abort_grace,
         barrier_timeout: span(args.time("barrier_timeout")?),
         ordered: if args.one_of("ordered")? == "tag" { Ordered::Tag } else { Ordered::Drain },
     };
@@ -140,7 +169,8 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(DiskSettings, Option<Box<dyn 
         .with_bounce(args.flag("bounce")?)
         .with_prebuild(args.flag("prebuild")?)
         .with_lanes(args.optional("lanes", Args::int)?.map(small))
-        .with_elevator_from(elevator_from);
+        .with_elevator_from(elevator_from)
+        .with_on_return(if stays { OnReturn::Stay } else { OnReturn::Refresh });
     Ok((settings, elevator))
 }
 

@@ -24,8 +24,7 @@ impl DirectQueue {
             && limits.is_one_piece(&piece)
             && bio.len() <= u64::from(limits.max_transfer)
             && !bio.flags().intersects(Flags::ORDERED | Flags::ATOMIC)
-            && !(features.read_only && command.reach().changes())
-            && bio.deadline().is_none();
+            && !(features.read_only && command.reach().changes());
         self.counters.commands_mapped.add(u64::from(is_common));
         is_common.then_some(piece)
     }

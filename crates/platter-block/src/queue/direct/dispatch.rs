@@ -31,8 +31,9 @@ impl Store for Backlog {
         &mut self.slots[tag as usize].marks
     }
 
-    fn for_each_bio(&self, each: impl FnMut(&Bio)) {
-        self.bios.iter().chain(self.slots.iter().flat_map(Slot::bios)).for_each(each);
+    fn started_at(&self, tag: u32) -> (Op, Time) {
+        let slot = &self.slots[tag as usize];
+        (slot.bio.as_ref().map_or(Op::Read, Bio::op), slot.started)
     }
 
     fn enqueue(queue: &mut Queue<Self>, now: Time, bio: Bio) {
@@ -52,24 +53,18 @@ impl Store for Backlog {
     }
 
     fn next(queue: &mut Queue<Self>, now: Time) -> Option<u32> {
-        while queue.in_flight < queue.settings.depth && !queue.frozen {
-            let (bio, more) = match queue.retries.pop_front() {
-                Some(bio) => {
-                    queue.counters.restarts.add(1);
-                    queue.trace_bio(now, Action::Insert, &bio);
-                    (bio, Vec::new())
-                }
-                None => queue.take_run()?,
-            };
-            if queue.doubts.exist() && queue.overlaps_doubt(&bio, &more) {
-                queue.take_apart(bio, more);
-                // The request is free now.
-                queue.attend(now);
-            } else {
-                return Some(queue.start(now, bio, more));
-            }
+        if queue.in_flight >= queue.settings.depth || queue.frozen {
+            return None;
         }
-        None
+        let (bio, more) = match queue.retries.pop_front() {
+            Some(bio) => {
+                queue.counters.restarts.add(1);
+                queue.trace_bio(now, Action::Insert, &bio);
+                (bio, Vec::new())
+            }
+            None => queue.take_run()?,
+        };
+        Some(queue.start(now, bio, more))
     }
 
     fn request(queue: &Queue<Self>, tag: u32) -> Option<Started<'_>> {
@@ -117,6 +112,9 @@ impl Store for Backlog {
 
 impl DirectQueue {
     fn start(&mut self, now: Time, bio: Bio, more: Vec<Bio>) -> u32 {
+        if self.care {
+            self.watch_start(now, bio.op());
+        }
         let is_own = bio.parent() == NO_PARENT && !bio.flags().intersects(MARKS);
         let plain = more.is_empty() && is_own && bio.op().has_data();
         let tag = match self.store.free.pop() {
@@ -149,40 +147,23 @@ impl DirectQueue {
         self.in_flight -= 1;
         self.counters.completions.add(1);
         self.counters.latency_of(first.op()).record(now.since(slot.started).0);
-        self.take_back(now, tag, slot.marks);
+        let result = self.take_back(tag, slot.marks, result);
         if slot.more.is_empty() {
             self.complete_single(now, first, result);
         } else {
-            self.complete_run(now, first, slot.more, result, slot.marks);
+            self.complete_run(now, first, slot.more, result);
         }
         self.attend(now);
         true
     }
 
     /// Completes a request of several bios.
-    fn complete_run(&mut self, now: Time, first: Bio, mut more: Vec<Bio>, result: i64, marks: Marks) {
+    fn complete_run(&mut self, now: Time, first: Bio, mut more: Vec<Bio>, result: i64) {
         let len = first.len() + more.iter().map(Bio::len).sum::<u64>();
-        let mut shares = self.shares((first.op(), len), result, marks);
+        let mut shares = self.shares((first.op(), len), result);
         for bio in core::iter::once(first).chain(more.drain(..)) {
             self.complete_share(now, bio, &mut shares);
         }
-        self.keep_list(more);
-    }
-
-    /// Whether a request overlaps a range in doubt.
-    fn overlaps_doubt(&self, bio: &Bio, more: &[Bio]) -> bool {
-        match more.last() {
-            None => self.doubts.concern(bio),
-            Some(last) => self.doubts.overlap(bio.pos(), last.end()),
-        }
-    }
-
-    /// Dismantles a request that overlaps a range in doubt: bios that do are held, and the others start next, each in
-    /// a request of its own.
-    #[cold]
-    fn take_apart(&mut self, first: Bio, mut more: Vec<Bio>) {
-        self.counters.dismantled.add(1);
-        core::iter::once(first).chain(more.drain(..)).for_each(|bio| self.set_aside(bio));
         self.keep_list(more);
     }
 

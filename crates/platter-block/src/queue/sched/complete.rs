@@ -16,11 +16,12 @@ impl SchedQueue {
         self.complete_plainly(now, index, result);
     }
 
-    /// Completes a request when that may end doubt about a range, free a request for a waiter or let a barrier begin.
+    /// Completes a request when it may be overdue, free a request for a waiter or let a barrier begin.
     #[cold]
     fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
+        let marks = self.store.table.at(index).marks;
+        let result = self.take_back(index, marks, result);
         self.look_at_tag(now, index, result);
-        self.take_back(now, index, self.store.table.at(index).marks);
         self.complete_plainly(now, index, result);
         self.attend(now);
     }
@@ -40,7 +41,7 @@ impl SchedQueue {
         {
             return self.complete_single(now, bio, result);
         }
-        let mut shares = self.shares((op, len), result, self.store.table.at(index).marks);
+        let mut shares = self.shares((op, len), result);
         loop {
             let last = self.store.table.at(index).bios == 1;
             let Some(bio) = self.store.table.pop_bio(index) else { return };
@@ -51,7 +52,7 @@ impl SchedQueue {
         }
     }
 
-    /// Tells the elevator, once, that a request it chose has completed or is given up.
+    /// Tells the elevator, once, that a request it chose has completed or is dismantled.
     #[inline]
     pub(super) fn tell_completed(&mut self, now: Time, index: u32) {
         let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());

@@ -5,19 +5,15 @@
 //! that time share the next one. A hard barrier (Linux 2.6.16's ordered sequence) drains the queue first, runs such a
 //! sequence and holds back everything behind it until the sequence is done; `tags.rs` says when it need not.
 //! A soft barrier only keeps its place in the order.
-//!
-//! While a range is in doubt, no flush and no barrier succeeds, because the given-up request may change the disk
-//! after it. Such a failure is not remembered, because no completed data is lost.
 
 use super::SchedQueue;
 use crate::bio::{Bio, Flags, Op};
 use crate::fault::{Fault, Kind, Stage, Status};
+use crate::queue::body::silence::GONE;
 use crate::queue::family::{Parent, Role};
 use crate::queue::pause::queue_fault;
 use crate::queue::{FLUSH, Rest};
 use crate::time::{Span, Time};
-
-pub(super) const IN_DOUBT: Fault = queue_fault(Kind::InDoubt);
 
 pub(super) const PRE: u8 = 1;
 pub(super) const DATA: u8 = 2;
@@ -26,12 +22,11 @@ pub(super) const POST: u8 = 4;
 /// How much longer a barrier waits if the queue was not run at the end of its time.
 const GRACE: Span = Span::from_secs(1);
 
-/// Whether a barrier that ended with this status has not kept its order: it was given up before everything before it
-/// had completed, or while something of its own was still on the way to the disk.
+/// Whether what is behind a barrier that ended with this status must fail: the barrier was taken out before everything before
+/// it had completed, and its submitter has not asked for that by cancelling it.
 pub(super) fn is_out_of_order(status: Status) -> bool {
     status.is_err_and(|fault| {
-        fault.stage == Stage::Queue
-            && matches!(fault.kind, Kind::TimedOut | Kind::InDoubt | Kind::LaneStalled)
+        fault.stage == Stage::Queue && matches!(fault.kind, Kind::TimedOut | Kind::Unsettled)
     })
 }
 
@@ -50,11 +45,6 @@ impl SchedQueue {
             self.note_attention();
         }
         self.barrier_deadline().into_iter().for_each(|at| self.arm(at));
-    }
-
-    /// Whether the device has a flush that no bio waits for any more: all were cancelled or timed out.
-    pub fn has_forsaken_flush(&self) -> bool {
-        self.order.flush_is_forsaken()
     }
 
     /// Whether a soft barrier waits until other queues of the device have started all their requests.
@@ -114,16 +104,10 @@ impl SchedQueue {
             || (cache && durable)
             // The device may not support the operation, which then becomes many writes.
             || bio.op() == Op::WriteZeroes
-            // Requests queued before it may have to be held for a range in doubt.
-            || self.doubts.exist()
             // A later step of a sequence would end up behind the barrier.
             || self.order.has_sequences();
         let closes =
             flags.contains(Flags::HARD_BARRIER) || (flags.contains(Flags::SOFT_BARRIER) && soft_steps);
-        let ordered = closes || bio.op() == Op::Flush || flags.contains(Flags::PREFLUSH);
-        if ordered && self.doubts.exist() {
-            return self.fail(now, bio, IN_DOUBT);
-        }
         let only_places = flags.contains(Flags::SOFT_BARRIER) && !closes;
         if closes || (only_places && self.order.outside == Rest::Waits) {
             (self.order.barrier, self.order.barrier_since) = (Some(bio), now);
@@ -214,9 +198,6 @@ impl SchedQueue {
             self.place_soft(now, bio);
             return self.let_in(now);
         }
-        if self.doubts.exist() {
-            return self.fail_barrier(now, Kind::InDoubt);
-        }
         let Some(bio) = self.order.barrier.take() else { return };
         (self.order.shut, self.order.by_drain) = (true, false);
         let steps = self.barrier_steps(&bio);
@@ -230,25 +211,24 @@ impl SchedQueue {
     }
 
     fn start_sequence(&mut self, now: Time, bio: Bio, steps: u8, barrier: bool) {
-        let at = self.families.insert(Parent::new(bio, 0, Role::Sequence { steps, barrier }));
+        let at = self.families.insert(Parent { bio, pending: 0, role: Role::Sequence { steps, barrier } });
         self.advance_sequence(now, at);
     }
 
     /// Runs the next step of a sequence, or completes it.
     pub(super) fn advance_sequence(&mut self, now: Time, at: u32) {
-        let (failed, in_doubt) = (self.order.failed, self.doubts.exist());
         let Some(parent) = self.families.get_mut(at) else { return };
         let Role::Sequence { steps, barrier } = &mut parent.role else { return };
         if parent.bio.status().is_err() {
             *steps = 0;
         }
+        if *steps != 0 && self.failed {
+            parent.bio.fail(GONE);
+            return self.advance_sequence(now, at);
+        }
         if *steps & PRE != 0 || (*steps & POST != 0 && *steps & DATA == 0) {
-            if let Some(fault) = failed {
-                parent.bio.fail(Fault { kind: Kind::FlushFailed, stage: Stage::Queue, ..fault });
-                return self.advance_sequence(now, at);
-            }
-            if in_doubt && *steps & PRE != 0 {
-                parent.bio.fail(IN_DOUBT);
+            if let Some(fault) = self.order.flush_fault() {
+                parent.bio.fail(fault);
                 return self.advance_sequence(now, at);
             }
             return self.await_flush(now, at);
@@ -317,7 +297,7 @@ impl SchedQueue {
         if self.order.flush_in_flight || self.order.pending.is_empty() {
             return;
         }
-        self.order.flush_denied = self.doubts.watch.as_mut().is_some_and(|watch| !watch.may_flush());
+        self.order.flush_denied = self.watch.as_mut().is_some_and(|watch| !watch.may_flush());
         if self.order.flush_denied {
             return;
         }
@@ -339,12 +319,14 @@ impl SchedQueue {
     /// The flush has completed: every sequence that it served takes its next step, or fails with the flush.
     pub(super) fn flush_done(&mut self, now: Time, status: Status) {
         self.order.flush_in_flight = false;
-        self.doubts.watch.iter_mut().for_each(|watch| watch.flushed(status));
+        self.watch.iter_mut().for_each(|watch| watch.flushed(status));
         if let Err(fault) = status {
-            self.order.failed = Some(fault);
+            // A flush that was not sent says nothing of the data.
+            if fault != GONE {
+                self.order.failed = Some(fault);
+            }
             self.fail_pending(now);
         }
-        let in_doubt = self.doubts.exist();
         let mut served = core::mem::take(&mut self.order.running);
         for at in served.drain(..) {
             if let Some(parent) = self.families.get_mut(at) {
@@ -352,9 +334,6 @@ impl SchedQueue {
                     parent.bio.fail(fault);
                 }
                 if let Role::Sequence { steps, .. } = &mut parent.role {
-                    if *steps & PRE != 0 && in_doubt {
-                        parent.bio.fail(IN_DOUBT);
-                    }
                     *steps &= if *steps & PRE != 0 { !PRE } else { !POST };
                 }
             }
@@ -383,7 +362,7 @@ impl SchedQueue {
     pub(super) fn barrier_is_late(&mut self, now: Time, at: Time) {
         match self.order.barrier_until {
             None if now.since(at) > GRACE => self.order.barrier_until = Some(now + GRACE),
-            _ => self.fail_barrier(now, Kind::LaneStalled),
+            _ => self.fail_barrier(now, Kind::Unsettled),
         }
     }
 
@@ -392,10 +371,8 @@ impl SchedQueue {
         let Some(mut bio) = self.order.barrier.take() else { return };
         self.order.by_drain = false;
         bio.fail(queue_fault(why));
-        match why {
-            Kind::LaneStalled => self.counters.barriers_stalled.add(1),
-            Kind::TimedOut => self.counters.timeouts.add(1),
-            _ => {}
+        if why == Kind::Unsettled {
+            self.counters.barriers_stalled.add(1);
         }
         let status = bio.status();
         self.finish(now, bio);

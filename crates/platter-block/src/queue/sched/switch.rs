@@ -110,11 +110,9 @@ impl SchedQueue {
         self.let_in(now);
     }
 
-    /// Whether no request exists or will be made of what was admitted, except those given up. Parents of bios that are held
+    /// Whether no request exists or will be made of what was admitted. Parents of bios that are held
     /// back may exist.
     fn has_nothing_to_send(&self) -> bool {
-        self.store.table.used() == self.quarantined as usize
-            && self.nothing_waits()
-            && !self.order.has_sequences()
+        self.store.table.used() == 0 && self.nothing_waits() && !self.order.has_sequences()
     }
 }

@@ -10,11 +10,11 @@
 //! aborted, the barrier drains: it is carried out again once everything before it has ended, retries included. If all
 //! steps have succeeded they are not repeated, because data from behind the barrier may be on the device.
 //!
-//! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it,
-//! if given-up requests are with the driver, or if it flushes a device that has nothing to flush.
+//! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it, or if it
+//! flushes a device that has nothing to flush.
 
 use super::SchedQueue;
-use super::order::{DATA, IN_DOUBT, POST, PRE, is_out_of_order};
+use super::order::{DATA, POST, PRE, is_out_of_order};
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
@@ -23,7 +23,6 @@ use crate::queue::order::Tag;
 use crate::queue::pause::{fault_of, may_pass, queue_fault};
 use crate::queue::split::front_bytes;
 use crate::queue::{FLUSH, Ordered, Rest, is_full};
-use crate::request::State;
 use crate::time::Time;
 use alloc::vec::Vec;
 
@@ -62,7 +61,7 @@ impl SchedQueue {
             && matches!(bio.op(), Op::Write | Op::Flush)
             && steps != 0
             && (bio.op() == Op::Flush || front_bytes(&self.geometry.limits, bio) == bio.len())
-            && !(flushes && self.order.failed.is_some())
+            && !(flushes && (self.order.failed.is_some() || self.order.lost))
             && self.all_is_sent()
             // These are still to be sent in part.
             && !self.order.has_sequences()
@@ -79,12 +78,9 @@ impl SchedQueue {
         follows
     }
 
-    /// Whether the driver has everything that was admitted, and none of it was given up.
+    /// Whether the driver has everything that was admitted.
     fn all_is_sent(&self) -> bool {
-        self.store.table.used() == self.in_flight as usize
-            && self.nothing_waits()
-            && !self.doubts.exist()
-            && self.quarantined == 0
+        self.store.table.used() == self.in_flight as usize && self.nothing_waits()
     }
 
     /// Sends the waiting barrier as an ordered tag, and lets in what is behind it.
@@ -95,8 +91,8 @@ impl SchedQueue {
         self.counters.barriers_tagged.add(1);
         self.mark_sent();
         // One child more, so that the barrier is not complete before all are counted.
-        let at = self.families.insert(Parent::new(bio, 1, Role::Tagged));
-        self.order.tag = Some(Tag { at, broken: false, redo: false });
+        let at = self.families.insert(Parent { bio, pending: 1, role: Role::Tagged });
+        self.order.tag = Some(Tag { broken: false, redo: false });
         for step in [PRE, DATA, POST] {
             if steps & step == 0 {
                 continue;
@@ -178,27 +174,13 @@ impl SchedQueue {
         self.withdraw_from_requests(&|bio| bio.parent() != FLUSH, &mut out);
         out.extend(self.retries.drain(..));
         self.waiting.iter_mut().for_each(|list| out.extend(list.drain(..)));
-        out.extend(self.doubts.held.drain(..));
         out
-    }
-
-    /// A doubt has arisen. If the driver does not have the whole barrier yet, it fails.
-    #[cold]
-    pub(super) fn fail_unsent_tag(&mut self, now: Time) {
-        let Some(at) = self.order.tag.as_ref().map(|tag| tag.at) else { return };
-        let mut ready = self.store.table.in_state(State::Ready);
-        let unsent = ready.any(|index| self.store.table.at(index).flags.contains(Flags::TAGGED));
-        drop(ready);
-        if unsent && let Some(parent) = self.families.get_mut(at) {
-            parent.bio.fail(IN_DOUBT);
-            self.break_tag(now);
-        }
     }
 
     /// The driver has returned a bio that was alone in its request with an error or short. Returns it unless it is a
     /// step of the barrier or is behind it.
     pub(super) fn step_failed(&mut self, now: Time, mut bio: Bio, result: i64) -> Option<Bio> {
-        if !bio.flags().contains(Flags::TAGGED) || bio.flags().contains(Flags::ORPHAN) {
+        if !bio.flags().contains(Flags::TAGGED) {
             return self.hold_aborted(bio, result);
         }
         self.error |= result < 0;
@@ -226,7 +208,7 @@ impl SchedQueue {
         let has_followers = self.order.tag.is_some() || redone || self.order.settling;
         let is_behind = result == Completion::ABORTED
             && has_followers
-            && !bio.flags().intersects(Flags::ORPHAN | Flags::LAST | Flags::BEFORE_TAG);
+            && !bio.flags().intersects(Flags::LAST | Flags::BEFORE_TAG);
         if !is_behind {
             return Some(bio);
         }
@@ -245,8 +227,8 @@ impl SchedQueue {
             self.counters.barriers_redone.add(1);
             (self.order.barrier, self.order.barrier_since, self.order.by_drain) = (Some(bio), now, true);
             self.order.barrier_until = None;
-            if self.doubts.exist() {
-                return self.fail_barrier(now, Kind::InDoubt);
+            if self.failed {
+                return self.fail_barrier(now, Kind::Gone);
             }
             self.try_barrier(now);
             return self.note_attention();

@@ -1,8 +1,9 @@
 //! What changes during the life of a lane: its driver, the size of the device, the registered regions; and its end.
 
 use super::super::gate::View;
-use super::super::teller::Teller;
+use super::super::others::Others;
 use super::DiskLane;
+use crate::fence::left_in_queue;
 use crate::sync::{Ordering, lock};
 use platter_block::driver::Driver;
 use platter_block::lane::Lane;
@@ -17,7 +18,7 @@ impl DiskLane {
         // Before the sink: a change between the two is seen once more.
         self.sink_change = self.shared.sink_changes.load(Ordering::SeqCst);
         queue.set_sink(self.shared.new_sink());
-        queue.set_watch(Some(Teller::new(&self.shared, self.owner, Some(Arc::clone(&self.cell)))));
+        queue.set_watch(Some(Others::new(&self.shared, Some(Arc::clone(&self.cell)))));
         let mut local = DirectLane::new(queue, driver);
         local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
         self.local = Some(local);
@@ -93,13 +94,14 @@ impl Drop for DiskLane {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
             // The wait is limited: requests that the disk does not return in time are left to another thread.
-            self.shared.close_lane(local, self.owner);
+            self.shared.close_lane(local, self.silent.take());
         }
         self.cell.busy.leave();
         self.depth.close(&self.shared);
         // Bios in the shared queue are carried out without the lane.
         self.unplug(self.shared.clock.now());
-        self.shared.lanes.remove(self.route, self.away);
+        let queue = Arc::downgrade(&self.shared);
+        self.shared.lanes.remove(self.route, self.away, || left_in_queue(queue));
         if self.away > 0 || self.shared.gate.look().is_closed() {
             // The thread that runs the queue may be in its last round, and no other visit follows: after this wait it has been run.
             self.shared.run_control(self.shared.clock.now(), None);

@@ -4,17 +4,15 @@
 use super::super::Shared;
 use super::super::control::Runs;
 use super::super::depth::Depth;
-use super::super::doubts::Owner;
 use super::super::gate::View;
 use super::DiskLane;
 use crate::bounce::Bouncer;
 use crate::sync::Ordering;
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
-use platter_block::bio::Bio;
 use platter_block::counters::Counters;
-use platter_block::fault::{Error, Kind};
-use platter_block::lane::Lane;
+use platter_block::fault::Error;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -36,23 +34,22 @@ impl DiskLane {
             true => None,
             false => Some(shared.open_driver(lane_use)?),
         };
-        let owner = shared.doubts.new_owner();
-        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), owner, lane_use);
+        let (cell, route) = shared.lanes.add(Arc::new(Counters::default()), lane_use);
+        let queue = &shared.settings.queue;
         let mut lane = DiskLane {
             shared: Arc::clone(shared),
             cell,
             route,
             lane_use,
-            owner,
             plug: VecDeque::with_capacity(shared.settings.queue.nr_requests as usize),
             local: None,
             expected: View::NEVER,
             looked: View::NEVER,
             regions: Vec::new(),
-            timeout: shared.settings.queue.timeout,
             busy: false,
-            lingers: false,
-            lingers_away: false,
+            silent: None,
+            fails: false,
+            has_timeouts: queue.timeout.is_some() || queue.slow_timeout.is_some(),
             depth: Depth::default(),
             away: 0,
             queued_behind: 0,
@@ -84,21 +81,21 @@ impl DiskLane {
     }
 
     /// See [`Lane::cancel`].
-    pub(super) fn cancel_all(&mut self, now: Time, token: u64) {
-        self.cancel_plugged(token);
+    pub(super) fn cancel_all(&mut self, now: Time, which: &Cancel) {
+        self.cancel_plugged(which);
         if let Some(local) = &mut self.local {
-            local.cancel(now, token);
+            local.cancel(now, which);
             local.take_done(&mut self.done);
         }
         if self.away > 0 {
-            self.cancel_away(now, token);
+            self.cancel_away(now, which);
         }
     }
 
     /// The gate is not in its usual state, or a barrier has `counted` the contents of the lane's queue as complete.
     /// Returns whether the lane may use its own queue.
     #[cold]
-    pub(super) fn enter_with_care(&mut self, counted: bool) -> bool {
+    pub(super) fn enter_with_care(&mut self, now: Time, counted: bool) -> bool {
         if counted && let Some(local) = &mut self.local {
             local.queue.count_as_complete();
         }
@@ -115,6 +112,9 @@ impl DiskLane {
             if self.local.is_none() && !self.open_late() {
                 return false;
             }
+            if self.fails {
+                self.look_at_gate(now);
+            }
             self.expected = gate.open();
             let enters = match self.busy {
                 true => self.shared.gate.look() == self.expected,
@@ -123,13 +123,6 @@ impl DiskLane {
             if enters {
                 return true;
             }
-        }
-    }
-
-    #[cold]
-    pub(super) fn set_deadlines(&mut self, at: Time) {
-        for bio in self.plug.iter_mut().filter(|bio| bio.deadline().is_none()) {
-            bio.set_deadline(Some(at));
         }
     }
 
@@ -145,13 +138,6 @@ impl DiskLane {
     /// Bios have come back from the shared queue: those of `done` from index `before` on.
     pub(in crate::disk_backend) fn has_come_back(&mut self, before: usize) {
         self.away -= self.done.len() - before;
-        // The flush of a cancelled bio is still under way.
-        let given_up = |bio: &Bio| {
-            bio.status().is_err_and(|fault| matches!(fault.kind, Kind::TimedOut | Kind::Cancelled))
-        };
-        if self.done[before..].iter().any(given_up) {
-            (self.lingers, self.lingers_away) = (true, true);
-        }
     }
 
     /// Waits for bios that may be in the shared queue.
@@ -187,10 +173,9 @@ impl DiskLane {
             && self.shared.lanes.woken.any()
     }
 
-    /// Whether the lane has something in the shared queue that `run` must look after. Given-up requests there have to
-    /// wait while the lane's own queue is busy, because `run` would otherwise need another test for each I/O.
+    /// Whether the lane has something in the shared queue that `run` must look after.
     pub(in crate::disk_backend) fn needs_shared(&self) -> bool {
-        self.away > 0 || self.lingers_away && !self.busy
+        self.away > 0
     }
 
     /// Visits the lane with the lock held that its queue shares with others, if there is one.
@@ -215,40 +200,40 @@ impl DiskLane {
 
     /// Some lane is short of depth.
     #[cold]
-    pub(super) fn share_depth(&mut self, now: Time) {
+    pub(super) fn share_depth(&mut self) {
         let Some(local) = &mut self.local else { return };
-        if self.depth.is_hungry() && self.shared.gate.look().is_stuck() {
-            // Bios that wait for depth would get none, so they fail.
-            local.queue.set_stuck(now, true);
-            local.queue.set_stuck(now, false);
-            local.take_done(&mut self.done);
-        }
         self.depth.give_back(&self.shared, &mut local.queue);
     }
 
     /// A barrier may have waited for this lane.
     #[cold]
     pub(super) fn help_barrier(&mut self, now: Time) {
-        self.cell.note_run(now);
         if self.shared.gate.look().is_closed() {
             self.help(now);
         }
     }
 
-    /// Runs the queues only for given-up requests.
+    /// The gate is not in its usual state while the lane has requests.
     #[cold]
-    pub(super) fn run_lingering(&mut self, now: Time) {
-        self.cell.note_run(now);
-        self.run_local(now, false);
-        self.take_local(None);
-        if self.lingers_away {
-            self.help(now);
-            self.lingers_away = self.shared.control_forsaken.load(Ordering::Relaxed)
-                || self.shared.doubts.has_given_up(Owner::CONTROL);
+    pub(super) fn look_at_gate(&mut self, now: Time) {
+        let fails = self.shared.gate.look().is_failed();
+        if self.fails != fails
+            && let Some(local) = &mut self.local
+        {
+            self.fails = fails;
+            local.queue.set_failed(now, fails);
+            local.take_done(&mut self.done);
         }
-        self.lingers = self.lingers_away || self.local.as_ref().is_some_and(|local| local.in_flight() > 0);
-        if let Some(local) = &mut self.local {
-            self.depth.give_back(&self.shared, &mut local.queue);
+        self.help_barrier(now);
+    }
+
+    /// Tells the device whether the lane's queue is silent.
+    pub(super) fn look_at_silence(&mut self, now: Time) {
+        let Some(local) = &mut self.local else { return };
+        self.shared.note_silence(local.queue.is_silent(), &mut self.silent);
+        if self.fails && !self.shared.gate.look().is_failed() {
+            self.fails = false;
+            local.queue.set_failed(now, false);
         }
     }
 }

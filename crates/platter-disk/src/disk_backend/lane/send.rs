@@ -8,12 +8,16 @@ use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage, Status};
+use platter_block::fault::{Fault, Stage, Status};
+use platter_block::lane::Cancel;
 use platter_block::queue::Prebuilt;
 use platter_block::time::Time;
 use std::sync::Arc;
 
-const CANCELLED: Fault = Fault::new(Kind::Cancelled, Stage::Queue);
+/// The fault of what is taken back before a queue has it.
+fn taken_back(which: &Cancel) -> Fault {
+    Fault::new(which.kind(), Stage::Queue)
+}
 
 /// Errors that say nothing of the disk are tried again, by the queue.
 fn ended(status: Status) -> Ended {
@@ -131,22 +135,21 @@ impl DiskLane {
     }
 
     /// Cancels bios that have not entered a queue yet.
-    pub(super) fn cancel_plugged(&mut self, token: u64) {
+    pub(super) fn cancel_plugged(&mut self, which: &Cancel) {
         for bio in std::mem::take(&mut self.plug) {
-            if bio.token() == token {
-                self.refuse(bio, CANCELLED);
+            if which.matches(&bio) {
+                self.refuse(bio, taken_back(which));
             } else {
                 self.plug.push_back(bio);
             }
         }
     }
 
-    /// Cancels bios in the shared queue or on their way to it. What is late at `now` is in doubt before the queue's lock is
-    /// released: the next thread that runs the queue may have an earlier time, and this lane's caller does not wait for it.
+    /// Cancels bios in the shared queue or on their way to it.
     #[cold]
-    pub(super) fn cancel_away(&mut self, now: Time, token: u64) {
+    pub(super) fn cancel_away(&mut self, now: Time, what: &Cancel) {
         let (route, shared) = (self.route, Arc::clone(&self.shared));
-        let which = |bio: &Bio| bio.token() == token && bio.route() & !CLOSED_GATE == route;
+        let which = |bio: &Bio| what.matches(bio) && bio.route() & !CLOSED_GATE == route;
         let mut cancelled = Vec::new();
         shared.with_control(|control| {
             let mut inbox = lock(&shared.inbox);
@@ -155,7 +158,7 @@ impl DiskLane {
             }
             drop(inbox);
             if let Some(lane) = control.lane_mut() {
-                lane.cancel_where(now, &which);
+                lane.cancel_where(now, &which, what.kind());
             }
         });
         self.away -= cancelled.len();
@@ -163,7 +166,7 @@ impl DiskLane {
             if bio.route() & CLOSED_GATE != 0 {
                 shared.gate.open();
             }
-            self.refuse(bio, CANCELLED);
+            self.refuse(bio, taken_back(what));
         }
         self.help(now);
     }
@@ -177,12 +180,12 @@ impl DiskLane {
 
     #[cold]
     fn may_block(&self) -> bool {
-        let plain = |bio: &Bio| bio.deadline().is_none() && !bio.flags().intersects(Flags::ORDERED);
-        let is_alone = self.plug.len() == 1 && self.away == 0 && !self.busy && !self.lingers;
+        let plain = |bio: &Bio| !bio.flags().intersects(Flags::ORDERED);
+        let is_alone = self.plug.len() == 1 && self.away == 0 && !self.busy;
         is_alone
             && self.shared.blocking_flush.is_some()
             && self.lane_use == LaneUse::Synchronous
-            && self.timeout.is_none()
+            && !self.has_timeouts
             && self.shared.scope.is_none()
             && self.shared.gate.look() == self.expected
             && self.plug.iter().all(plain)
@@ -228,9 +231,7 @@ impl DiskLane {
             }
         };
         let Some(mut bio) = self.plug.pop_front() else { return true };
-        // A given-up write may still change the disk.
-        let doubt = self.shared.gate.look().is_doubtful().then_some(Fault::new(Kind::InDoubt, Stage::Queue));
-        status.err().or(doubt).into_iter().for_each(|fault| bio.fail(fault));
+        status.err().into_iter().for_each(|fault| bio.fail(fault));
         self.cell.counters.bios.add(1);
         self.cell.counters.completed(&bio);
         self.failed = self.cell.counters.bios_failed.get();

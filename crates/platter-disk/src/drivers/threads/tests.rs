@@ -4,7 +4,7 @@ use super::{Driver, Threads};
 use crate::drivers::testing::{Bench, Rig, errno, transfer};
 use crate::wake::ArmedDoorbell;
 use platter_block::bio::{Bio, Op};
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::time::Span;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,7 +61,7 @@ fn a_request_that_no_thread_has_begun_can_be_taken_back() {
     let (now, outstanding) = (bench.now, bench.driver().outstanding().unwrap());
     assert_eq!(outstanding.outstanding(), 4);
     // Through the queue, which would retry a request that is cancelled without its knowledge.
-    bench.lane.cancel(now, 1);
+    bench.lane.cancel(now, &Cancel::token(1));
     assert_eq!(outstanding.outstanding(), 3);
     assert!(!bench.driver().cancel(now, 1), "it has been taken back");
     assert!(!bench.driver().cancel(now, 77), "there is no such request");

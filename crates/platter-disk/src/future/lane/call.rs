@@ -1,5 +1,5 @@
-//! Synchronous calls with a deadline. They go over a lane of the futures, so that a call can end while the device still has its bio:
-//! the bio then stays in the lane, as that of a dropped future.
+//! Synchronous calls with a deadline, and those that may have to wait for a late change. They go over a lane of the futures, so that a
+//! call can end while the device still has its bio, which then is late there (`late.rs`).
 
 use super::{AsyncLane, Waiting};
 use crate::future::reply::Reply;
@@ -7,7 +7,6 @@ use crate::service;
 use crate::sync::lock;
 use crate::wake::Parker;
 use platter_block::bio::Bio;
-use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -61,15 +60,14 @@ impl CallWaiter {
 
 /// How a call has ended.
 pub(crate) struct Called {
-    /// The bio, or another one with its token. `None`: it was not back in time, and stays in the lane.
-    pub(crate) bio: Option<Bio>,
+    /// The bio, or a substitute without memory if the device still has it at the deadline.
+    pub(crate) bio: Bio,
     /// The lane still has something of this call, or of others, and no thread runs it.
     pub(crate) needs_help: bool,
 }
 
 impl AsyncLane {
-    /// Carries out a bio and waits for it. At `until` the device is asked to cancel it, and if it is not back then, the call ends
-    /// without it.
+    /// Carries out a bio and waits for it, until its deadline. `until` is that deadline, unless the memory of the bio is borrowed.
     pub(crate) fn run_call(self: &Arc<Self>, bio: Bio, until: Option<Time>, waiter: &CallWaiter) -> Called {
         let reply = self.start_call(bio, &waiter.waker);
         // The calling thread does not run the lane where another can: code of the program that belongs to other I/Os of the lane
@@ -82,27 +80,18 @@ impl AsyncLane {
     }
 
     /// Waits for the bio of a call. `is_run`: a thread runs the lane.
-    fn wait_for_call(
-        &self,
-        reply: &Reply,
-        until: Option<Time>,
-        is_run: bool,
-        waiter: &CallWaiter,
-    ) -> Option<Bio> {
+    fn wait_for_call(&self, reply: &Reply, until: Option<Time>, is_run: bool, waiter: &CallWaiter) -> Bio {
         loop {
             if let Some(bio) = self.take_reply(reply) {
-                return Some(bio);
-            }
-            let now = self.clock.now();
-            if until.is_some_and(|until| now >= until) {
-                return self.end_late(now, reply);
+                return bio;
             }
             if !is_run {
                 self.run_for_call(reply, until);
                 continue;
             }
             waiter.sleep(reply, self.clock.left(until));
-            if self.called.load(Ordering::SeqCst) && !reply.is_full() {
+            let is_late = until.is_some_and(|until| self.clock.now() >= until);
+            if (is_late || self.called.load(Ordering::SeqCst)) && !reply.is_full() {
                 lock(&self.state).turn(&self.clock);
             }
         }
@@ -131,30 +120,18 @@ impl AsyncLane {
         if reply.is_full() {
             return;
         }
+        let until = Time::earliest(until, state.next_wakeup());
         let left = until.map(|until| until.since(now));
-        let nap = if self.clock.simulated().is_some() {
-            left
-        } else {
-            Some(left.map_or(NAP, |left| left.min(NAP)))
+        let nap = match self.clock.simulated() {
+            // A lane with nothing on its way does not advance the time, but what waits for a late change of another lane must end.
+            Some(clock) if !state.held.is_empty() && state.lane.in_flight() == 0 => {
+                return until.into_iter().for_each(|at| clock.advance_to(at));
+            }
+            Some(_) => left,
+            None => Some(left.map_or(NAP, |left| left.min(NAP))),
         };
         state.lane.wait(now, nap);
         state.turn(&self.clock);
-    }
-
-    /// The time of a call is over: the device is asked to cancel the bio, which comes back at once if it has not started. If it does not,
-    /// it stays in the lane.
-    fn end_late(&self, now: Time, reply: &Reply) -> Option<Bio> {
-        let mut state = lock(&self.state);
-        if !reply.is_full() {
-            state.lane.cancel(now, u64::from(reply.index));
-            state.run(now);
-        }
-        let Some(bio) = self.take_reply(reply) else {
-            state.entries[reply.index as usize].waiting = Waiting::Abandoned;
-            return None;
-        };
-        // What was cancelled did not end in its time.
-        Some(bio).filter(|bio| bio.status().err().is_none_or(|fault| fault.kind != Kind::Cancelled))
     }
 
     /// Takes out the bio that came back.

@@ -8,7 +8,7 @@ use platter_block::limits::Limits;
 use platter_block::params::Unit;
 use platter_block::queue::{Ordered, PlugSettings, Settings};
 use platter_block::time::{Span, Time};
-use platter_disk::disk_backend::DiskSettings;
+use platter_disk::disk_backend::{DiskSettings, OnReturn};
 use platter_sim::catalogue::{self, Choices};
 use platter_sim::disk::Policy;
 use platter_sim::fault::{BadSectors, Death, FaultPlan, Lands, When};
@@ -87,6 +87,17 @@ impl DiskPlan {
         }
     }
 
+    /// Limits the time of all requests of a disk with a timeout, or changes what follows, in some of the cases; and how late commands
+    /// come back that are stuck.
+    pub(super) fn limit_time(&mut self, rng: &mut Rng) {
+        let queue = &mut self.settings.queue;
+        queue.slow_timeout = rng.pick(&[None, Some(TIMEOUT), Some(Span(2 * TIMEOUT.0))]);
+        queue.abort_grace = rng.pick(&[None, None, Some(Span::from_secs(1)), Some(Span::from_secs(120))]);
+        self.settings.on_return =
+            rng.pick(&[OnReturn::Refresh, OnReturn::Refresh, OnReturn::Refresh, OnReturn::Stay]);
+        self.faults.stuck = rng.pick(&[self.faults.stuck, Span::from_secs(45), Span::from_secs(100)]);
+    }
+
     /// Puts the disk behind a target, if the generator chooses so.
     pub(super) fn put_away(&mut self, rng: &mut Rng, on: Features) {
         // UNMAP leaves what is not a whole unit of the disk, which the oracle takes for data.
@@ -157,6 +168,9 @@ impl fmt::Display for DiskPlan {
             }
         }
         write!(f, "; {:?}, caller's plug {}", self.settings.queue, self.settings.caller_plug)?;
+        if self.settings.on_return != OnReturn::default() {
+            write!(f, "; on return {:?}", self.settings.on_return)?;
+        }
         if let Some(elevator) = &self.elevator {
             write!(f, "; {} {:?}", elevator.name, elevator.params)?;
         }

@@ -42,7 +42,7 @@ const RETRIES: u32 = 1000;
 impl Transport {
     /// A random one, none of whose faults shows.
     pub(super) fn new(rng: &mut Rng, on: Features) -> Transport {
-        // A lost command takes longer than a deadline, and what is given up is with the port until then.
+        // A lost command takes longer than a deadline, and what is late is with the port until then.
         let keeps_order = [Feature::Tags, Feature::Timeouts, Feature::Deadlines].iter().any(|f| on.has(*f));
         Transport { ports: vec![faults(rng, keeps_order)], access: Vec::new(), policy: Policy::default() }
     }

@@ -27,6 +27,11 @@ impl Live {
     fn is_barrier(&self) -> bool {
         self.flags.intersects(Flags::HARD_BARRIER | Flags::SOFT_BARRIER)
     }
+
+    /// Whether it promises something about what was before it.
+    fn is_ordered(&self) -> bool {
+        self.op == Op::Flush || self.is_barrier() || self.flags.contains(Flags::PREFLUSH)
+    }
 }
 
 /// An I/O in flight, and what else was in flight at the same time.
@@ -37,7 +42,7 @@ struct Flight {
     /// A barrier.
     beside_barrier: bool,
     /// A change that may take effect although it is over for its submitter.
-    beside_doubt: bool,
+    beside_late: bool,
 }
 
 struct JudgeState {
@@ -54,6 +59,8 @@ struct JudgeState {
 /// The state of all I/Os, shared by all threads.
 pub(super) struct Judge {
     state: Mutex<JudgeState>,
+    /// Disks may be failed because they do not answer.
+    fails: bool,
     next: AtomicU64,
     pub(super) ios: AtomicU64,
     pub(super) failed: AtomicU64,
@@ -62,7 +69,7 @@ pub(super) struct Judge {
 }
 
 impl Judge {
-    pub(super) fn new(write_cache: bool, remembers: bool) -> Judge {
+    pub(super) fn new(write_cache: bool, remembers: bool, fails: bool) -> Judge {
         let oracle = Oracle::new(write_cache).that_remembers(remembers);
         let zero = || AtomicU64::new(0);
         Judge {
@@ -73,6 +80,7 @@ impl Judge {
                 barrier_lost: false,
                 found: None,
             }),
+            fails,
             next: AtomicU64::new(1),
             ios: zero(),
             failed: zero(),
@@ -112,7 +120,7 @@ impl Judge {
         match status {
             Err(fault) => {
                 self.failed.fetch_add(1, Ordering::Relaxed);
-                match judge(&flight, fault, memory.is_some()) {
+                match judge(&flight, fault, memory.is_some(), self.fails) {
                     Some(outcome) => state.fail(number, live, outcome),
                     None => state.find(format!("{live:?} failed for no reason: {fault} ({fault:?})")),
                 }
@@ -167,15 +175,15 @@ impl JudgeState {
         if live.op == Op::Read {
             changed.extend_from_slice(&self.loose);
         }
-        let beside_doubt = !self.loose.is_empty();
-        self.live.insert(number, Flight { live, changed, beside_barrier, beside_doubt });
+        let beside_late = !self.loose.is_empty();
+        self.live.insert(number, Flight { live, changed, beside_barrier, beside_late });
     }
 
     /// Records the failure of an I/O, or that its completion will not be seen.
     fn fail(&mut self, number: u64, live: &Live, outcome: Outcome) {
-        if live.op.changes() && matches!(outcome, Outcome::InDoubt | Outcome::Abandoned) {
+        if live.op.changes() && matches!(outcome, Outcome::Late | Outcome::Abandoned) {
             self.loose.push(live.sectors());
-            self.live.values_mut().for_each(|other| other.beside_doubt = true);
+            self.live.values_mut().for_each(|other| other.beside_late = true);
         }
         self.oracle.complete(number, outcome);
     }
@@ -203,22 +211,27 @@ impl JudgeState {
     }
 }
 
-/// What a failure means for the data, if the script can cause it; `None`: the failure is unexpected.
-fn judge(flight: &Flight, fault: Fault, memory: bool) -> Option<Outcome> {
+/// What a failure means for the data, if the script can cause it; `None`: the failure is unexpected. `fails`: a disk may be failed
+/// because it does not answer.
+fn judge(flight: &Flight, fault: Fault, memory: bool, fails: bool) -> Option<Outcome> {
     let live = &flight.live;
     let transient = TRANSIENT.contains(&i32::from(fault.errno));
     match fault.kind {
         // A barrier of another thread that has passed the I/O, because the disk had completed it, forbids to continue a
         // short transfer and to try a failed one again: that would take effect behind the barrier.
-        Kind::Short => flight.beside_barrier.then_some(Outcome::InDoubt),
-        Kind::Io if transient && flight.beside_barrier => Some(Outcome::InDoubt),
-        Kind::TimedOut if memory && live.op == Op::Write => Some(Outcome::Failed),
-        Kind::TimedOut => Some(Outcome::InDoubt),
+        Kind::Short => flight.beside_barrier.then_some(Outcome::Late),
+        Kind::Io if transient && flight.beside_barrier => Some(Outcome::Late),
+        Kind::TimedOut if (memory && live.op == Op::Write) || fault.stage == Stage::Disk => {
+            Some(Outcome::Failed)
+        }
+        Kind::TimedOut => Some(Outcome::Late),
         Kind::WouldBlock => live.flags.contains(Flags::READAHEAD).then_some(Outcome::Failed),
-        Kind::Io if !transient => Some(Outcome::InDoubt),
-        // Some threads block, and leave channels unpolled; an earlier change of such a channel may have timed out.
-        Kind::LaneStalled => (live.is_barrier() || flight.beside_doubt).then_some(Outcome::InDoubt),
-        Kind::FlushFailed | Kind::InDoubt | Kind::Stuck => Some(Outcome::InDoubt),
+        Kind::Io if !transient => Some(Outcome::Late),
+        // Another thread may not have told yet that its change is late. Some threads block, and leave channels unpolled.
+        Kind::Unsettled => (live.is_ordered() || flight.beside_late).then_some(Outcome::Failed),
+        Kind::FlushFailed => Some(Outcome::Failed),
+        // A disk that does not answer is failed as a whole.
+        Kind::Gone => (fails && fault.stage == Stage::Queue).then_some(Outcome::Failed),
         Kind::Cancelled if fault.stage != Stage::Disk => Some(Outcome::Failed),
         Kind::Unsupported => matches!(live.op, Op::Discard | Op::WriteZeroes).then_some(Outcome::Failed),
         _ => None,
@@ -237,7 +250,7 @@ mod tests {
     }
 
     fn judge() -> Judge {
-        Judge::new(true, false)
+        Judge::new(true, false, false)
     }
 
     #[test]
@@ -272,10 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_an_unpolled_channel_is_excused_only_beside_a_doubt() {
-        let stalled = Fault::new(Kind::LaneStalled, Stage::Queue);
+    fn what_waits_for_an_unpolled_channel_is_excused_only_beside_a_late_change() {
+        let stalled = Fault::new(Kind::Unsettled, Stage::Handle);
         let (write, read) = (io(Op::Write, 0, Flags::NONE), io(Op::Read, 0, Flags::NONE));
-        for (end, excused) in [(Ok(()), false), (Err(Fault::new(Kind::TimedOut, Stage::Queue)), true)] {
+        for (end, excused) in [(Ok(()), false), (Err(Fault::new(Kind::TimedOut, Stage::Handle)), true)] {
             let before = judge();
             before.submit(1, write);
             before.complete(1, end, None);

@@ -98,11 +98,13 @@ fn open(path: &Path, temporary: bool, driver: FileDriver, rng: &mut Rng) -> Resu
 }
 
 fn settings(rng: &mut Rng, without: Features, plain: bool) -> DiskSettings {
+    let limited = rng.below(3) > 0 && !plain && !without.has(Feature::Timeouts);
     let queue = Settings {
         depth: 2 + rng.below(30) as u32,
         nr_requests: 4 + rng.below(40) as u32,
-        timeout: (rng.below(3) > 0 && !plain && !without.has(Feature::Timeouts))
-            .then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        timeout: limited.then(|| Span::from_millis(rng.pick(&[20, 100, 300]))),
+        slow_timeout: limited.then(|| Span::from_millis(rng.pick(&[50, 300]))).filter(|_| rng.below(2) == 0),
+        abort_grace: rng.pick(&[None, Some(Span::from_millis(20)), Some(Span::from_millis(200))]),
         // Some threads block for as long as this, so a round must not take it too often.
         barrier_timeout: Span::from_secs(3),
         ..Settings::default()
@@ -174,12 +176,18 @@ fn make(
     Ok((Device::new(backend), stack, scripts))
 }
 
+/// Whether any disk may be failed because it does not answer.
+fn may_fail(backend: &dyn Backend) -> bool {
+    let limited = [Op::Read, Op::Flush].into_iter().any(|op| backend.timeout(op).is_some());
+    limited || backend.below().iter().any(|below| may_fail(&**below))
+}
+
 /// A round from its beginning to its end.
 pub(super) fn round(options: &RealOptions, driver: FileDriver, rng: &mut Rng) -> Result<Counts, Failure> {
     let plain = is_plain(rng);
     let places = places(options, rng, plain)?;
     let (device, stack, scripts) = make(options, driver, (&places, plain), rng)?;
-    let judge = Judge::new(true, stack.has("cache"));
+    let judge = Judge::new(true, stack.has("cache"), may_fail(&**device.backend()));
     let alive = Arc::new(AtomicU64::new(0));
     let discards = rng.below(2) == 0;
     let (ios, without, failures) = (options.ios, options.without, stack.failures());
@@ -236,7 +244,8 @@ fn live(round: &Arc<Round>, threads: usize, seed: u64) -> Result<(), String> {
 /// its short timeout, and no number of tries bounds how long. If a request is never returned, the time limit of the
 /// whole check reports it.
 fn is_slow(fault: Fault) -> bool {
-    matches!(fault.kind, Kind::InDoubt | Kind::TimedOut | Kind::Stuck)
+    let failed = fault.kind == Kind::Gone && fault.stage == Stage::Queue;
+    failed || matches!(fault.kind, Kind::Unsettled | Kind::TimedOut)
 }
 
 /// Checks that the device works without faults.
@@ -339,7 +348,7 @@ mod tests {
             else {
                 panic!("no device")
             };
-            let (judge, without) = (Judge::new(true, false), Features::default());
+            let (judge, without) = (Judge::new(true, false, true), Features::default());
             let (alive, failures) = (Arc::default(), 100);
             let round = Round { device, judge, scripts, alive, ios: 0, discards: false, failures, without };
             let round = Arc::new(round);

@@ -94,8 +94,8 @@ impl Run<'_> {
         let block = u64::from(self.device()?.geometry().limits.logical_block) / SECTOR as u64;
         let (begin, end) = (live.sector, live.sector + live.count);
         let busy = self.live.values().any(|other| other.changes(begin, live.count));
-        let doubts = !self.judged.doubts.is_empty();
-        if block == 1 || (live.op == Op::Write && (busy || doubts)) {
+        let late = !self.judged.late.is_empty();
+        if block == 1 || (live.op == Op::Write && (busy || late)) {
             return Ok(());
         }
         // The last block may lie partly beyond the end.

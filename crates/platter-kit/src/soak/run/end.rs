@@ -68,19 +68,21 @@ impl Run<'_> {
         let ports = self.open.iter().flat_map(|open| &open.ports);
         ports.for_each(|port| port.set_faults(FaultPlan::default()));
         self.drain()?;
+        self.accept_all()?;
         for _ in 0..LEFT {
-            // Runs the shared queue, so that it processes the completions of the disks.
-            let flush = self.healthy(Op::Flush)?;
+            // Runs the shared queue, so that it processes the completions of the disks, and that a disk which was failed goes on.
+            let (flush, failed) = (self.healthy(Op::Flush)?, self.cover.failed);
             self.start_one(flush)?;
             self.settle()?;
             // It may also have dispatched requests that a dropped lane had left in that queue, as many as the disk takes at once.
             self.drain()?;
-            if self.is_quiet()? {
+            if self.is_quiet()? && self.cover.failed == failed {
                 break;
             }
+            self.acknowledge()?;
         }
         if self.plan.features.has(Feature::Paths) {
-            // A layer over several paths asks for what was in doubt, and for paths that were away, once in a while.
+            // A layer over several paths asks for paths that were away once in a while.
             self.live_on(AGAIN)?;
         }
         self.judged.mended();

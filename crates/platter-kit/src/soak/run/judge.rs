@@ -18,8 +18,8 @@ pub(super) struct Judged {
     reads: u64,
     writes: u64,
     flushes: u64,
-    /// I/Os that may still reach a disk, with the event at which the program learned that.
-    pub(super) doubts: BTreeMap<u64, Doubt>,
+    /// Changes that are late, with the event at which the program learned that.
+    pub(super) late: BTreeMap<u64, Late>,
     /// The first event at which a flush had failed without being acknowledged.
     sticky: Option<u64>,
     /// The last acknowledgement: its event, and the number of flushes that had failed on the disks by then.
@@ -55,7 +55,7 @@ pub(super) struct Judged {
 
 /// A change that may still reach a disk.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doubt {
+pub(super) struct Late {
     pub(super) event: u64,
     pub(super) op: Op,
     pub(super) sector: u64,
@@ -78,7 +78,7 @@ impl Judged {
     }
 
     pub(super) fn cut(&mut self) {
-        self.doubts.clear();
+        self.late.clear();
         self.lost = None;
         (self.sticky, self.cut) = (None, true);
         self.owed.clear();
@@ -90,21 +90,27 @@ impl Judged {
         self.left_behind = left_behind;
         (self.sticky, self.lost) = (None, None);
         self.owed.clear();
-        self.doubts.clear();
+        self.late.clear();
     }
 
     /// No command is on its way to a disk any more.
     pub(super) fn mended(&mut self) {
         (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
         if !self.dropped {
-            self.doubts.clear();
+            self.late.clear();
         }
     }
 }
 
-/// Least time that a disk with a timeout gives an I/O.
+/// Least time that a disk gives a request, and a disk as the device an I/O without a deadline.
 pub(super) fn least_timeout(run: &Run<'_>) -> Option<Span> {
-    run.plan.disks.iter().filter_map(|disk| disk.settings.queue.timeout).min()
+    let queues = run.plan.disks.iter().map(|disk| &disk.settings.queue);
+    queues.flat_map(|queue| queue.timeout.into_iter().chain(queue.slow_timeout)).min()
+}
+
+/// Whether an I/O promises something about what was before it.
+fn is_ordered(live: &Live) -> bool {
+    live.op == Op::Flush || live.is_barrier() || live.has(Flags::PREFLUSH)
 }
 
 impl Run<'_> {
@@ -122,17 +128,7 @@ impl Run<'_> {
             Some(Unsound::Empty) | None => Kind::ZeroLength,
         };
         let kind = status.err().map(|fault| fault.kind);
-        let early = matches!(
-            kind,
-            Some(
-                Kind::Cancelled
-                    | Kind::TimedOut
-                    | Kind::Gone
-                    | Kind::Stuck
-                    | Kind::InDoubt
-                    | Kind::LaneStalled
-            )
-        );
+        let early = matches!(kind, Some(Kind::Cancelled | Kind::TimedOut | Kind::Gone | Kind::Unsettled));
         // A call of zero bytes does nothing.
         let idle = live.by == By::Call && live.unsound == Some(Unsound::Empty) && kind.is_none();
         match kind == Some(right) || early || idle {
@@ -154,13 +150,13 @@ impl Run<'_> {
     pub(super) fn fails(&mut self, token: u64, live: &Live, fault: Fault, outcome: Outcome) {
         let event = self.event();
         self.judged.timed_out |= fault.kind == Kind::TimedOut;
-        if outcome == Outcome::InDoubt && live.op.changes() {
+        if outcome == Outcome::Late && live.op.changes() {
             let Live { op, sector, count, .. } = *live;
-            self.judged.doubts.insert(token, Doubt { event, op, sector, count });
+            self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        let in_doubt = outcome == Outcome::InDoubt && live.has(Flags::FUA | Flags::PREFLUSH);
-        let flush_in_doubt = outcome == Outcome::InDoubt && live.op == Op::Flush;
-        self.judged.flush_lost |= in_doubt || flush_in_doubt || self.may_flush_be_given_up(live);
+        let flushes = live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
+        let is_late = fault.kind == Kind::TimedOut && flushes;
+        self.judged.flush_lost |= is_late || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
         let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
@@ -168,6 +164,10 @@ impl Run<'_> {
             self.judged.sticky.get_or_insert(event);
         }
         self.order.failed(token);
+        if live.is_barrier() && fault.kind == Kind::TimedOut && fault.stage == Stage::Handle {
+            // It is late: what is behind it waits for it, and fails with it.
+            self.lose_barrier(token);
+        }
         // A barrier that other lanes have abandoned may fail later; I/O behind it has not waited for that.
         let gone = fault.kind == Kind::Gone && fault.stage == Stage::Disk;
         let in_turn = gone || matches!(fault.kind, Kind::Io | Kind::FlushFailed);
@@ -210,16 +210,21 @@ impl Run<'_> {
                 self.cover.gone += 1;
                 true
             }
-            Kind::Gone => injected.deaths > 0,
+            Kind::Gone => injected.deaths > 0 || self.may_be_refused(live),
+            Kind::TimedOut if fault.stage == Stage::Disk => {
+                // A port has a time for each command, too.
+                let by_target = self.plan.disks.iter().any(|disk| disk.transport.is_some());
+                self.may_be_aborted(live) || (by_target && self.may_time_out(live))
+            }
             // A layer abandons a barrier because a channel is not polled.
             Kind::TimedOut => {
                 self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))
             }
-            Kind::InDoubt | Kind::Stuck => self.may_be_in_doubt(),
+            Kind::Unsettled if fault.stage == Stage::Handle => self.may_be_unsettled(live),
+            Kind::Unsettled => self.may_lane_have_stalled(live) || self.may_wait_for_owner(live),
             Kind::Cancelled => live.cancelled || self.may_barrier_have_failed(token, live),
-            Kind::LaneStalled => self.may_lane_have_stalled(live) || self.may_wait_for_owner(live),
             Kind::WouldBlock => live.has(Flags::READAHEAD),
-            Kind::FlushFailed => self.may_flush_have_failed(live, &injected),
+            Kind::FlushFailed => self.may_flush_have_failed(live, &injected) || self.may_pay(live, fault),
             Kind::Unsupported => self.may_be_unsupported(live),
             Kind::Misaligned => live.has(Flags::ATOMIC) || matches!(live.op, Op::Discard | Op::WriteZeroes),
             // An atomic write is always one request.
@@ -268,13 +273,13 @@ impl Run<'_> {
             Kind::TimedOut if memory && live.op == Op::Write && live.by != By::Call => {
                 if fault.stage == Stage::Queue && whole { never } else { Outcome::Failed }
             }
-            Kind::TimedOut => Outcome::InDoubt,
-            Kind::InDoubt | Kind::Stuck => never,
+            // All of it was returned.
+            Kind::TimedOut if fault.stage == Stage::Disk => Outcome::Failed,
+            Kind::TimedOut => Outcome::Late,
             Kind::Cancelled if fault.stage != Stage::Disk => never,
-            Kind::LaneStalled if !live.is_barrier() => never,
+            // One that is ordered may have been carried out when a change became late.
+            Kind::Unsettled if live.op == Op::Flush || !is_ordered(live) => never,
             Kind::Unsupported | Kind::Misaligned | Kind::BadSegments if !self.stack().spreads() => never,
-            // Another piece of it may have timed out, and still be with the disk.
-            _ if least_timeout(self).is_some() || live.deadline.is_some() => Outcome::InDoubt,
             _ => Outcome::Failed,
         }
     }
@@ -293,7 +298,7 @@ impl Run<'_> {
     }
 
     /// Whether the flush of an I/O may have failed by a passing error after which it was not tried again.
-    fn may_flush_be_given_up(&self, live: &Live) -> bool {
+    fn may_flush_be_abandoned(&self, live: &Live) -> bool {
         let flushes = live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
         flushes && self.injected().transient > live.before.transient && self.may_not_be_tried_again(live)
     }
@@ -330,21 +335,20 @@ impl Run<'_> {
 
     /// Barriers that must have failed by now have no effect on the order, even if the program does not know yet;
     /// neither have those that may have failed because they were cancelled, since a barrier that has not started
-    /// fails at once, nor those that were held behind such a barrier, which fail with it. While a change may be in doubt, all
-    /// barriers fail.
+    /// fails at once, nor those that were held behind such a barrier, which fail with it. While a change may be late, or a
+    /// disk failed, all barriers fail.
     pub(super) fn void_barriers(&mut self) {
         let now = self.now();
         let queues = || self.plan.disks.iter().map(|disk| &disk.settings.queue);
-        let least = queues()
-            .map(|queue| queue.timeout.unwrap_or(queue.barrier_timeout).min(queue.barrier_timeout))
-            .min();
+        let least = queues().map(|queue| queue.barrier_timeout).chain(least_timeout(self)).min();
         let mut barriers: Vec<(u64, &Live)> = (self.live.iter())
             .filter(|(_, live)| live.placed && live.is_barrier())
             .map(|(&token, live)| (token, live))
             .collect();
         barriers.sort_by_key(|(_, live)| live.event);
         // When the last of those before may have failed.
-        let mut failed = self.judged.barrier_failed.max(self.has_doubt().then_some(now));
+        let mut failed =
+            self.judged.barrier_failed.max((self.has_late() || self.may_be_failed()).then_some(now));
         let mut void = Vec::new();
         for (token, live) in barriers {
             let given = least.map(|least| live.submitted + least);
@@ -386,29 +390,34 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a disk may have given up waiting for a lane that was last polled then.
+    /// Whether something may have waited in vain for a lane that was last polled then.
     fn is_long_ago(&self, polled: Time) -> bool {
         let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
         least.is_some_and(|least| self.now().since(polled) >= least)
     }
 
-    /// Whether an I/O may have been given up because it overlaps a write in doubt, and only a lane that was not run for long
-    /// can see whether that write has ended; or because a target does not begin it before such a lane knows that an ordered
-    /// command has failed.
+    /// Whether a target does not begin an I/O before a lane that was not run for long knows that an ordered command has failed.
     fn may_wait_for_owner(&self, live: &Live) -> bool {
-        let Some(open) = &self.open else { return false };
-        // A command to a target ends when the lane that sent it is run.
         let by_target = self.plan.disks.iter().any(|disk| disk.transport.is_some());
-        let owner_only = by_target || self.plan.disks.iter().any(|disk| disk.owner_only);
+        by_target && self.is_long_ago(live.submitted) && self.is_any_neglected(live)
+    }
+
+    /// Whether an I/O may have failed because a change is late: one that promises something about it, or one that overlaps it and has
+    /// waited for a lane that was not run for long.
+    fn may_be_unsettled(&self, live: &Live) -> bool {
+        self.may_be_late() && (is_ordered(live) || self.is_any_neglected(live))
+    }
+
+    /// Whether a lane was not run for long while an I/O was under way.
+    fn is_any_neglected(&self, live: &Live) -> bool {
+        let Some(open) = &self.open else { return false };
         let strict = self.is_plain();
         let left = open.lanes.iter().filter(|lane| lane.left || !strict).map(|lane| lane.polled);
         let mut left = left.chain((!strict).then_some(open.futures_polled));
         // Nothing is polled during a call.
         let called = live.by == By::Call || self.judged.called >= Some(live.submitted);
         let neglected = called || self.judged.neglected >= Some(live.submitted);
-        owner_only
-            && (by_target && self.is_long_ago(live.submitted) || self.may_be_in_doubt())
-            && (neglected || left.any(|at| self.is_long_ago(at)))
+        neglected || left.any(|at| self.is_long_ago(at))
     }
 
     /// Whether the program's lanes are those of a disk, so that polling one runs it.
@@ -426,15 +435,14 @@ impl Run<'_> {
         now.since(live.submitted) >= timeout || self.stack().has("cache")
     }
 
-    fn may_be_in_doubt(&self) -> bool {
-        // A cache issues I/Os itself, whose timeouts the program does not see.
-        let unseen = least_timeout(self).is_some() && self.stack().has("cache");
-        self.has_doubt() || self.judged.timed_out || self.judged.dropped || unseen
+    /// Whether a change may be late, or a closed channel may have left one.
+    fn may_be_late(&self) -> bool {
+        self.has_late() || self.judged.timed_out || self.judged.dropped
     }
 
-    /// Whether an I/O of the program may be in doubt.
-    fn has_doubt(&self) -> bool {
-        let known = !self.judged.doubts.is_empty();
+    /// Whether an I/O of the program may be late.
+    fn has_late(&self) -> bool {
+        let known = !self.judged.late.is_empty();
         // Results that the program has not seen yet.
         let given = least_timeout(self);
         let late = |live: &Live| {
@@ -453,8 +461,8 @@ impl Run<'_> {
         // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
         let shares = live.op == Op::Write && self.stack().writes_through();
         // The program may not have seen yet that the other one has failed.
-        let given_up = || self.live.values().any(|other| self.may_flush_be_given_up(other));
-        (durable || shares) && (failed || self.judged.flush_lost || given_up())
+        let abandoned = || self.live.values().any(|other| self.may_flush_be_abandoned(other));
+        (durable || shares) && (failed || self.judged.flush_lost || abandoned())
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {
@@ -513,10 +521,8 @@ impl Run<'_> {
 fn class(kind: Kind) -> &'static str {
     match kind {
         Kind::Cancelled => "reason-cancelled",
-        Kind::LaneStalled => "reason-stalled",
+        Kind::Unsettled => "reason-unsettled",
         Kind::TimedOut => "reason-timed-out",
-        Kind::InDoubt => "reason-in-doubt",
-        Kind::Stuck => "reason-stuck",
         Kind::FlushFailed => "reason-flush",
         Kind::Io => "reason-io",
         Kind::Gone => "reason-gone",

@@ -73,6 +73,7 @@ impl Run<'_> {
     }
 
     fn poll_lane(&mut self, at: usize) -> Result<usize, Finding> {
+        self.look_for_silence();
         self.place_held(at);
         let (now, mut completed) = (self.now(), 0);
         let before = self
@@ -112,6 +113,7 @@ impl Run<'_> {
     }
 
     pub(super) fn poll_futures(&mut self) -> Result<usize, Finding> {
+        self.look_for_silence();
         self.place_futures();
         let now = self.now();
         if let Some(open) = &mut self.open {
@@ -199,7 +201,7 @@ impl Run<'_> {
             Ok(()) if live.op == Op::Read => self.compare(token, &live, &memory.unwrap_or_default())?,
             Ok(()) => {
                 self.oracle.complete(token, Outcome::Done);
-                self.look_for_doubt(&live)?;
+                self.look_for_late(&live)?;
                 self.look_for_sticky(token, &live)?;
             }
         }

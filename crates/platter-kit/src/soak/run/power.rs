@@ -46,6 +46,7 @@ impl Run<'_> {
         }
         self.supply.restore();
         self.judged.cut();
+        self.forget_silence();
         self.open()?;
         self.verify()
     }
@@ -67,7 +68,8 @@ impl Run<'_> {
         self.end_commands();
         self.cover.reopened += 1;
         self.judged.reopened(self.still_inside());
-        self.oracle.forget_doubts();
+        self.forget_silence();
+        self.oracle.forget_late();
         let failed = held
             || slow
             || self.injected().total() > before

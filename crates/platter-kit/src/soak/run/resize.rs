@@ -224,6 +224,7 @@ impl Run<'_> {
         let asked = self.device()?.refresh();
         self.sizes.lock().asked = false;
         asked.map_err(|error| Finding::new("refresh", format!("the device cannot be refreshed: {error}")))?;
+        self.accept_disks();
         self.hear()?;
         let mut book = self.sizes.lock();
         for disk in (0..self.disks.len()).filter(|&disk| self.stack().uses(disk)) {

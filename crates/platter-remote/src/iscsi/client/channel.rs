@@ -53,8 +53,8 @@ pub(super) struct Channel {
     outbox: VecDeque<u32>,
     /// Requests that the session has.
     sent: usize,
-    /// Changes in doubt.
-    doubts: usize,
+    /// Changes whose session has ended, and that the target may still carry out.
+    unanswered: usize,
     /// Requests that were cancelled, and that the session has.
     cancelled: usize,
     /// Most commands that the target takes at once, as far as is known.
@@ -88,7 +88,7 @@ impl Channel {
             slots: Slots::default(),
             outbox: VecDeque::new(),
             sent: 0,
-            doubts: 0,
+            unanswered: 0,
             cancelled: 0,
             reset: None,
             answers: Vec::new(),
@@ -119,7 +119,7 @@ impl Channel {
                 self.sent -= 1;
                 self.cancelled -= usize::from(slot.cancelled.is_some());
             }
-            State::InDoubt(_) => self.doubts -= 1,
+            State::Unanswered(_) => self.unanswered -= 1,
             _ => {}
         }
         let mut result = result;
@@ -228,7 +228,7 @@ impl Channel {
         let slot = self.slots.at_mut(index);
         match slot.state {
             State::Sent => self.sent -= 1,
-            State::InDoubt(_) => self.doubts -= 1,
+            State::Unanswered(_) => self.unanswered -= 1,
             _ => {}
         }
         slot.state = State::Staged;
@@ -294,10 +294,10 @@ impl Driver for Channel {
     fn next_event(&self) -> Option<Time> {
         let link = match &self.link {
             Link::Up(_) => None,
-            Link::Down { retry } => (!self.outbox.is_empty() || self.doubts > 0).then_some(*retry),
+            Link::Down { retry } => (!self.outbox.is_empty() || self.unanswered > 0).then_some(*retry),
             Link::Attempting { until, .. } => Some(*until),
         };
-        Time::earliest(link, Time::earliest(self.next_doubt(), self.next_silence()))
+        Time::earliest(link, Time::earliest(self.next_unanswered(), self.next_silence()))
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -333,7 +333,7 @@ impl Driver for Channel {
     }
 
     /// Asks the target to abort a command that the session has, once it is sent. The target answers the abort within
-    /// `peer_timeout` from now, or the session is given up.
+    /// `peer_timeout` from now, or the session is ended.
     fn cancel(&mut self, now: Time, tag: u32) -> bool {
         let Some(index) = self.slots.with_tag(tag) else { return false };
         match self.slots.at(index).state {
@@ -362,14 +362,6 @@ impl Driver for Channel {
             }
         }
     }
-
-    /// Only then may a change stay in doubt for ever: for a cancelled request the queue still waits.
-    fn given_up(&mut self, now: Time, tag: u32) {
-        self.cancel(now, tag);
-        if let Some(index) = self.slots.with_tag(tag) {
-            self.slots.at_mut(index).given_up = true;
-        }
-    }
 }
 
 impl Drop for Channel {
@@ -392,7 +384,7 @@ impl Drop for Channel {
                 break;
             }
         }
-        self.leave_doubts();
+        self.leave_unanswered();
         if let (Link::Up(session), 0) = (&mut self.link, self.sent)
             && session.log_out()
         {

@@ -23,7 +23,7 @@ pub(super) enum State {
     /// The session has it.
     Sent,
     /// A change that was sent over a session that ended, and that the target may still carry out. Until when that is borne.
-    InDoubt(Time),
+    Unanswered(Time),
 }
 
 /// A request.
@@ -43,8 +43,6 @@ pub(super) struct Slot {
     pub(super) attempts: u8,
     /// It was cancelled; the target has until then to answer the abort.
     pub(super) cancelled: Option<Time>,
-    /// The queue does not wait for it any more.
-    pub(super) given_up: bool,
     /// For a flush: the count of changes that it covers.
     pub(super) covers: u64,
 }
@@ -87,7 +85,6 @@ impl Slots {
                 buffers: Buffers::default(),
                 attempts: 0,
                 cancelled: None,
-                given_up: false,
                 covers: 0,
             });
             self.all.len() as u32 - 1
@@ -95,8 +92,7 @@ impl Slots {
         let slot = &mut self.all[index as usize];
         (slot.state, slot.tag, slot.op) = (State::Staged, request.tag, request.op);
         (slot.pos, slot.len, slot.fua) = (request.pos, request.len, request.fua);
-        (slot.attempts, slot.covers) = (0, 0);
-        (slot.cancelled, slot.given_up) = (None, false);
+        (slot.attempts, slot.covers, slot.cancelled) = (0, 0, None);
         slot.command = request.command().cloned();
         if request.op.has_data() {
             // SAFETY: the queue keeps the request in flight until its completion is reported, which `put`, which clears

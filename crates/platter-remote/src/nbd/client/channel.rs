@@ -81,8 +81,8 @@ pub(super) struct Channel {
     partial: Option<(u32, usize)>,
     /// Requests that the server has.
     sent: usize,
-    /// Requests in doubt.
-    doubts: usize,
+    /// Changes whose connection was lost, and that the server may still carry out.
+    unanswered: usize,
     batch: Batch,
     /// Requests of the batch, with the bytes of each.
     sending: Vec<(u32, usize)>,
@@ -127,7 +127,7 @@ impl Channel {
             replaying: 0,
             partial: None,
             sent: 0,
-            doubts: 0,
+            unanswered: 0,
             batch: Batch::default(),
             sending: Vec::new(),
             input: vec![0; INPUT].into_boxed_slice(),
@@ -170,7 +170,7 @@ impl Channel {
         let slot = self.slots.at(index);
         match slot.state {
             State::Sent => self.sent -= 1,
-            State::InDoubt(_) => self.doubts -= 1,
+            State::Unanswered(_) => self.unanswered -= 1,
             _ => {}
         }
         let mut result = result;
@@ -281,7 +281,7 @@ impl Driver for Channel {
             Link::Down { retry } => self.has_next().then_some(*retry),
             Link::Draining { until, .. } | Link::Attempting { until, .. } => Some(*until),
         };
-        Time::earliest(Time::earliest(link, self.next_doubt()), self.again)
+        Time::earliest(Time::earliest(link, self.next_unanswered()), self.again)
     }
 
     fn wait(&mut self, now: Time, timeout: Option<Span>) {
@@ -324,15 +324,6 @@ impl Driver for Channel {
         self.announce();
         true
     }
-
-    /// Only then may a change stay in doubt for ever: for a cancelled request the queue still waits.
-    fn given_up(&mut self, now: Time, tag: u32) {
-        if !self.cancel(now, tag)
-            && let Some(index) = self.slots.with_tag(tag)
-        {
-            self.slots.at_mut(index).given_up = true;
-        }
-    }
 }
 
 impl Drop for Channel {
@@ -359,7 +350,7 @@ impl Drop for Channel {
             self.receive(Time(0));
             self.drain(Time(0));
         }
-        self.leave_doubts();
+        self.leave_unanswered();
         if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
             self.shared.remove(socket);
         }

@@ -17,8 +17,8 @@ pub(super) enum State {
     Staged,
     /// The server has it, or a part of it.
     Sent,
-    /// It was sent over a connection that was lost, and the server may still carry it out.
-    InDoubt(Time),
+    /// A change that was sent over a connection that was lost, and that the server may still carry out. Until when that is borne.
+    Unanswered(Time),
 }
 
 /// A request.
@@ -47,8 +47,6 @@ pub(super) struct Slot {
     pub(super) early: Option<i64>,
     /// How often it was sent over a connection that was lost then.
     pub(super) attempts: u8,
-    /// The queue does not wait for it any more.
-    pub(super) given_up: bool,
     /// For a flush: the count of changes that it covers.
     pub(super) covers: u64,
     /// Distinguishes the users of the slot, and the connections.
@@ -73,7 +71,6 @@ impl Slot {
             whole: false,
             early: None,
             attempts: 0,
-            given_up: false,
             covers: 0,
             generation: 0,
         }
@@ -164,7 +161,7 @@ impl Slots {
         });
         let slot = &mut self.all[index as usize];
         slot.state = State::Staged;
-        (slot.attempts, slot.given_up, slot.covers) = (0, false, 0);
+        (slot.attempts, slot.covers) = (0, 0);
         index
     }
 

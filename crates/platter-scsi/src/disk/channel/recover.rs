@@ -6,7 +6,7 @@ use super::Channel;
 use crate::host::verdict::Verdict;
 use crate::target::Attribute;
 use platter_block::bio::Bio;
-use platter_block::lane::Lane;
+use platter_block::lane::{Cancel, Lane};
 use platter_block::time::{Span, Time};
 use std::boxed::Box;
 use std::sync::atomic::Ordering;
@@ -71,7 +71,7 @@ impl Channel {
         let slot = self.slot(index);
         let was_again = slot.attempts > 0 || slot.refused.is_some();
         slot.attempts += 1;
-        // A device that gave a write up has its data: it is in doubt there.
+        // A layer that ended a write before its last part still has its data.
         let too_often = slot.attempts > retries || slot.data.bytes().len() < slot.data_out;
         self.again += u32::from(!was_again);
         if too_often {
@@ -168,7 +168,7 @@ impl Channel {
 
     fn cancel_bio(&mut self, now: Time, index: u32, token: u64) {
         if matches!(&self.slot(index).state, State::Runs(carried) if carried.may_cancel()) {
-            self.lane.cancel(now, token);
+            self.lane.cancel(now, &Cancel::token(token));
         }
     }
 

@@ -3,8 +3,8 @@
 //! A request that was sent and not answered may have been carried out or not. A read or a flush is sent again over the next
 //! session. A change must not be, as long as the target may still carry out the old one: it could then land after newer data. A
 //! new session of the same name and number takes the place of the old one, and the target ends all commands of that before it
-//! answers the login (RFC 7143, 6.3.5). So a change is in doubt until then. It is then sent again, unless it was
-//! cancelled: other I/O may have taken its place since.
+//! answers the login (RFC 7143, 6.3.5). Until then a change stays with the channel and counts as started, so that nothing newer
+//! overtakes it. It is then sent again, unless it was cancelled.
 
 use super::{Channel, FAILED, GONE, Link, PAUSES, UNKNOWN};
 use crate::iscsi::client::attempt::{Attempt, Ready};
@@ -26,7 +26,7 @@ impl Channel {
         if self.next_silence().is_some_and(|until| now >= until) {
             self.lost(now, Some("the target does not answer an abort"));
         }
-        self.end_doubts(now);
+        self.end_unanswered(now);
         loop {
             match &mut self.link {
                 Link::Up(_) => {
@@ -37,7 +37,7 @@ impl Channel {
                 }
                 Link::Down { retry } => {
                     let due = now >= *retry;
-                    if self.outbox.is_empty() && self.doubts == 0 {
+                    if self.outbox.is_empty() && self.unanswered == 0 {
                         return;
                     }
                     if !due {
@@ -77,7 +77,7 @@ impl Channel {
             let slot = self.slots.at_mut(index);
             slot.attempts += 1;
             if slot.changes() {
-                self.doubt(index, until);
+                self.keep_unanswered(index, until);
             } else if slot.is_over() {
                 self.finish(index, FAILED);
             } else {
@@ -87,23 +87,22 @@ impl Channel {
         (self.pause, self.outage) = (PAUSES.0, Some(until));
     }
 
-    /// The target may still carry out a change.
-    fn doubt(&mut self, index: u32, until: Time) {
+    /// The target may still carry out a change: it is not reported.
+    fn keep_unanswered(&mut self, index: u32, until: Time) {
         let slot = self.slots.at_mut(index);
-        slot.state = State::InDoubt(until);
+        slot.state = State::Unanswered(until);
         self.sent -= 1;
-        self.doubts += 1;
+        self.unanswered += 1;
         self.cancelled -= usize::from(slot.cancelled.is_some());
     }
 
-    /// Until when changes are in doubt for which the queue waits.
-    pub(super) fn next_doubt(&self) -> Option<Time> {
-        if self.doubts == 0 {
+    /// When the first of the unanswered changes has been borne for long enough.
+    pub(super) fn next_unanswered(&self) -> Option<Time> {
+        if self.unanswered == 0 {
             return None;
         }
-        let until = |state| if let State::InDoubt(until) = state { Some(until) } else { None };
-        let waited = self.slots.live().filter(|(_, slot)| !slot.given_up);
-        waited.filter_map(|(_, slot)| until(slot.state)).min()
+        let until = |state| if let State::Unanswered(until) = state { Some(until) } else { None };
+        self.slots.live().filter_map(|(_, slot)| until(slot.state)).min()
     }
 
     /// Until when the target must have answered an abort.
@@ -115,14 +114,14 @@ impl Channel {
         sent.filter_map(|(_, slot)| slot.cancelled).min()
     }
 
-    /// There was no new session in the time for which I/O is held. With one session in all, changes in doubt end now: whatever
-    /// is sent later is sent over a session that has ended the old one. Other sessions could pass them.
-    fn end_doubts(&mut self, now: Time) {
-        if self.next_doubt().is_none_or(|until| now < until) {
+    /// There was no new session in the time for which I/O is held. With one session in all, unanswered changes end now:
+    /// whatever is sent later is sent over a session that has ended the old one. Other sessions could pass them.
+    fn end_unanswered(&mut self, now: Time) {
+        if self.next_unanswered().is_none_or(|until| now < until) {
             return;
         }
         if self.shared.options.connections == 1 {
-            for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
+            for index in self.slots.select(|slot| matches!(slot.state, State::Unanswered(_))) {
                 self.finish(index, UNKNOWN);
             }
             let why = self.shared.trouble();
@@ -135,14 +134,13 @@ impl Channel {
         self.fail_all(now);
     }
 
-    /// The channel ends, and with it what the queue knows of its requests in doubt. With one session in all, whatever is sent
-    /// later is sent over a session that has ended the old one. Another session could send newer data before the target
-    /// carries them out.
-    pub(super) fn leave_doubts(&self) {
+    /// The channel ends before the target has answered all changes. With one session in all, whatever is sent later is sent over a
+    /// session that has ended the old one. Another session could send newer data before the target carries them out.
+    pub(super) fn leave_unanswered(&self) {
         let is_left = self
             .slots
             .live()
-            .any(|(_, slot)| slot.changes() && matches!(slot.state, State::Sent | State::InDoubt(_)));
+            .any(|(_, slot)| slot.changes() && matches!(slot.state, State::Sent | State::Unanswered(_)));
         if is_left && self.shared.options.connections > 1 && self.shared.failure().is_none() {
             let why = "a session was closed before the target had answered a write, which may still change the disk at any time; \
                        open it again when the target is known to be idle";
@@ -192,13 +190,13 @@ impl Channel {
         self.link = Link::Up(session);
         (self.outage, self.pause) = (None, PAUSES.0);
         self.window = self.shared.options.depth as usize;
-        self.resolve_doubts();
+        self.resolve_unanswered();
         self.listen(true);
     }
 
     /// The target has ended everything of the old session.
-    fn resolve_doubts(&mut self) {
-        for index in self.slots.select(|slot| matches!(slot.state, State::InDoubt(_))) {
+    fn resolve_unanswered(&mut self) {
+        for index in self.slots.select(|slot| matches!(slot.state, State::Unanswered(_))) {
             let slot = self.slots.at(index);
             match slot.is_over() {
                 true => self.finish(index, FAILED),
@@ -231,12 +229,8 @@ impl Channel {
         }
         self.outbox.clear();
         for index in self.slots.select(|_| true) {
-            let slot = self.slots.at(index);
-            if matches!(slot.state, State::InDoubt(_)) && slot.given_up {
-                // The queue knows that it is in doubt, and for how long: for ever.
-                continue;
-            }
-            self.finish(index, if slot.state == State::Staged { GONE } else { UNKNOWN });
+            let is_staged = self.slots.at(index).state == State::Staged;
+            self.finish(index, if is_staged { GONE } else { UNKNOWN });
         }
         if !self.ready.is_empty() {
             self.announce();

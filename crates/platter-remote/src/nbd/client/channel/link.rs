@@ -3,7 +3,8 @@
 //! A request that was sent and not answered may have reached the server or not. A read or a flush is sent again over the
 //! next connection. A change must not be, as long as the server may still carry out the old one: it could then land
 //! after newer data. The server is known to be done with a connection once it has closed its side. If that is not
-//! known (the network is silent), the change stays with the channel, so that the queue keeps the range in doubt.
+//! known (the network is silent), the change stays with the channel and counts as started, so that nothing newer overtakes it. After
+//! `reconnect` the disk has failed for good: nothing is sent any more, and the change is reported.
 
 use super::{Attempt, Channel, Link, PAUSES, Settling};
 use crate::nbd::client::slots::State;
@@ -30,7 +31,7 @@ impl Channel {
         if self.shared.failure().is_some() {
             return self.fail_all(now);
         }
-        self.end_doubts(now);
+        self.end_unanswered(now);
         loop {
             match &mut self.link {
                 Link::Up { leaving: Some(until), .. } => {
@@ -88,7 +89,7 @@ impl Channel {
             slot.attempts += 1;
             let (own, attempts) = (slot.tag.is_none(), slot.attempts);
             if slot.op.changes() && !closed {
-                self.doubt(now, index);
+                self.keep_unanswered(now, index);
             } else if own {
                 // It is made again from what is kept.
                 self.replaying -= 1;
@@ -130,8 +131,8 @@ impl Channel {
         self.outage = Some(now + self.shared.options.reconnect);
     }
 
-    /// The server may still carry out a change that was sent over a lost connection.
-    fn doubt(&mut self, now: Time, index: u32) {
+    /// The server may still carry out a change that was sent over a lost connection: it is not reported.
+    fn keep_unanswered(&mut self, now: Time, index: u32) {
         let until = now + self.shared.options.reconnect;
         let slot = self.slots.at_mut(index);
         if slot.tag.is_none() {
@@ -140,23 +141,23 @@ impl Channel {
             self.shared.fail("the connection was lost while earlier writes were repeated, and the server may still repeat some".to_owned());
             return;
         }
-        slot.state = State::InDoubt(until);
-        self.doubts += 1;
+        slot.state = State::Unanswered(until);
+        self.unanswered += 1;
     }
 
-    /// Until when the queue must have given up the requests in doubt.
-    pub(super) fn next_doubt(&self) -> Option<Time> {
-        if self.doubts == 0 {
+    /// When the first of the unanswered changes has been borne for long enough.
+    pub(super) fn next_unanswered(&self) -> Option<Time> {
+        if self.unanswered == 0 {
             return None;
         }
-        let until = |state| if let State::InDoubt(until) = state { Some(until) } else { None };
-        self.slots.live().filter(|(_, slot)| !slot.given_up).filter_map(|(_, slot)| until(slot.state)).min()
+        let until = |state| if let State::Unanswered(until) = state { Some(until) } else { None };
+        self.slots.live().filter_map(|(_, slot)| until(slot.state)).min()
     }
 
-    /// A request in doubt that the queue waits for has no end. Reporting it would end the doubt, so nothing may be sent
-    /// to the server any more.
-    fn end_doubts(&mut self, now: Time) {
-        if self.next_doubt().is_some_and(|until| now >= until) {
+    /// The server has not shown in time that it is done with a change. Newer data may follow one that is reported, so nothing may
+    /// be sent to the server any more.
+    fn end_unanswered(&mut self, now: Time) {
+        if self.next_unanswered().is_some_and(|until| now >= until) {
             let why = "the connection was lost without a sign that the server is done with it, so an earlier write may \
                        still change the disk at any time; open it again when the server is known to be idle";
             self.shared.fail(why.to_owned());
@@ -164,11 +165,13 @@ impl Channel {
         }
     }
 
-    /// The channel ends, and with it what the queue knows of its requests in doubt. Another connection could send newer data
-    /// before the server carries them out, so nothing may be sent any more.
-    pub(super) fn leave_doubts(&self) {
+    /// The channel ends before the server has answered all changes. Another connection could send newer data before the server
+    /// carries them out, so nothing may be sent any more.
+    pub(super) fn leave_unanswered(&self) {
         let is_left = self.slots.live().any(|(_, slot)| {
-            slot.op.changes() && slot.early.is_none() && matches!(slot.state, State::Sent | State::InDoubt(_))
+            slot.op.changes()
+                && slot.early.is_none()
+                && matches!(slot.state, State::Sent | State::Unanswered(_))
         });
         if is_left && self.shared.failure().is_none() {
             let why = "a connection was closed before the server had answered a write, which may still change the disk at any \
@@ -314,13 +317,8 @@ impl Channel {
         self.outbox.clear();
         self.forget_own();
         for index in self.slots.select(|_| true) {
-            let state = self.slots.at(index).state;
-            if matches!(state, State::InDoubt(_)) && self.slots.at(index).given_up {
-                // The queue knows that it is in doubt, and for how long: for ever.
-                continue;
-            }
-            let result = if state == State::Staged { GONE } else { UNKNOWN };
-            self.finish(index, result);
+            let is_staged = self.slots.at(index).state == State::Staged;
+            self.finish(index, if is_staged { GONE } else { UNKNOWN });
         }
         if !self.ready.is_empty() {
             self.announce();

@@ -70,7 +70,7 @@ fn after(errno: i32) -> State {
     channel.broken(NOW, &io::Error::from_raw_os_error(errno));
     let state = channel.slots.at(index).state;
     assert_eq!(channel.outbox.len(), usize::from(state == State::Staged));
-    assert_eq!((channel.sent, channel.doubts), (0, usize::from(state != State::Staged)));
+    assert_eq!((channel.sent, channel.unanswered), (0, usize::from(state != State::Staged)));
     state
 }
 
@@ -78,7 +78,7 @@ fn after(errno: i32) -> State {
 fn a_connection_that_has_timed_out_was_not_closed_by_the_server() {
     for errno in [libc::ETIMEDOUT, libc::EHOSTUNREACH] {
         assert!(
-            matches!(after(errno), State::InDoubt(_)),
+            matches!(after(errno), State::Unanswered(_)),
             "{errno}: the server may still carry the write out"
         );
     }
@@ -95,10 +95,10 @@ fn nor_was_one_that_is_drained() {
     channel.socket().unwrap().note_error(&io::Error::from_raw_os_error(libc::ETIMEDOUT));
     drop(server);
     channel.violated(NOW, "a test");
-    assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)));
+    assert!(matches!(channel.slots.at(index).state, State::Unanswered(_)));
 }
 
-/// What a channel reports of a write that stays in doubt until `reconnect` has passed, after something was asked of it.
+/// What a channel reports of a write that stays unanswered until `reconnect` has passed, after something was asked of it.
 fn reported(ask: impl FnOnce(&mut Channel)) -> (Vec<Completion>, bool) {
     let shared = shared();
     let (mut channel, mut server) = channel(&shared);
@@ -111,10 +111,10 @@ fn reported(ask: impl FnOnce(&mut Channel)) -> (Vec<Completion>, bool) {
 }
 
 #[test]
-fn a_cancelled_write_in_doubt_ends_as_the_queue_still_waits_for_it() {
+fn an_unanswered_write_ends_with_the_disk() {
     let unknown = Completion { tag: 3, result: -i64::from(libc::ENOLINK) };
     assert_eq!(reported(|channel| assert!(!channel.cancel(NOW, 3))), (vec![unknown], true));
-    assert_eq!(reported(|channel| channel.given_up(NOW, 3)), (vec![], false), "the doubt would end");
+    assert_eq!(reported(|channel| channel.given_up(NOW, 3)), (vec![unknown], true), "overdue");
 }
 
 #[test]
@@ -135,17 +135,16 @@ fn a_server_that_does_not_stop_is_drained_up_to_a_number_of_bytes() {
         Arc::clone(socket).wait(false, Some(Span::from_secs(10)));
         channel.drain(Time(0));
     }
-    assert!(matches!(channel.slots.at(index).state, State::InDoubt(_)), "it has not closed its side");
+    assert!(matches!(channel.slots.at(index).state, State::Unanswered(_)), "it has not closed its side");
     assert!(flood.join().unwrap() < 1024);
 }
 
 #[test]
-fn a_dropped_channel_leaves_no_doubt_to_the_others() {
+fn what_a_dropped_channel_leaves_is_not_overtaken_by_the_others() {
     for is_lost in [false, true] {
         let shared = shared();
         let ((mut first, mut server), (mut second, mut other)) = (channel(&shared), channel(&shared));
         write(&mut first, 3, &mut server);
-        first.given_up(NOW, 3);
         if is_lost {
             first.lost(NOW, "a test", false);
         }
@@ -162,7 +161,7 @@ fn a_dropped_channel_leaves_no_doubt_to_the_others() {
 }
 
 #[test]
-fn a_channel_that_is_dropped_when_the_server_has_closed_leaves_no_doubt() {
+fn a_channel_that_is_dropped_when_the_server_has_closed_leaves_nothing() {
     let shared = shared();
     let (mut first, mut server) = channel(&shared);
     write(&mut first, 3, &mut server);

@@ -1,6 +1,6 @@
 //! Compares the commands inside disks with the results that the program has seen.
 
-use super::judge::Doubt;
+use super::judge::Late;
 use super::submit::Live;
 use super::{Finding, Run};
 use crate::soak::stamp::{self, SECTOR};
@@ -9,7 +9,7 @@ use platter_sim::Inside;
 
 impl Run<'_> {
     /// An I/O succeeded: no command on its way to a disk may still change its result.
-    pub(super) fn look_for_doubt(&mut self, live: &Live) -> Result<(), Finding> {
+    pub(super) fn look_for_late(&mut self, live: &Live) -> Result<(), Finding> {
         let flushes = live.op == Op::Flush || live.has(Flags::PREFLUSH | Flags::HARD_BARRIER);
         let before = &live.before;
         let slow = self.injected();
@@ -40,12 +40,12 @@ impl Run<'_> {
             let Some((id, sector)) = token else { continue };
             let lands = self.oracle.may_land(sector, id, cached);
             lands.map_err(|wrong| Finding::violation(&wrong, format!("after {live:?}: {wrong}")))?;
-            let told = |doubt: &&Doubt| flushes && doubt.event < live.event && self.covers(live, sector);
-            let doubt = self.judged.doubts.get(&id).filter(told).filter(|_| !self.is_again(id, sector));
-            if let Some(doubt) = doubt {
+            let told = |late: &&Late| flushes && late.event < live.event && self.covers(live, sector);
+            let late = self.judged.late.get(&id).filter(told).filter(|_| !self.is_again(id, sector));
+            if let Some(late) = late {
                 let what =
-                    format!("{live:?} ended well, and {doubt:?} of I/O {id} can still reach disk {disk}");
-                return Err(Finding::new("doubt", what));
+                    format!("{live:?} ended well, and {late:?} of I/O {id} can still reach disk {disk}");
+                return Err(Finding::new("late", what));
             }
         }
         Ok(())
@@ -69,8 +69,8 @@ impl Run<'_> {
         !of_range || whole || (live.sector..live.sector + live.count).contains(&sector)
     }
 
-    /// The writes that a command is made of, with their sectors of the device; of a discard those that are in doubt
-    /// and that it may be.
+    /// The writes that a command is made of, with their sectors of the device; of a discard those that are late and
+    /// that it may be.
     fn tokens(&self, disk: usize, inside: &Inside) -> Vec<Option<(u64, u64)>> {
         let Some(open) = &self.open else { return Vec::new() };
         if inside.op == Op::Write {
@@ -93,12 +93,10 @@ impl Run<'_> {
                 .is_some_and(|&(at, on)| at == disk && inside.sector <= on && on < end)
         };
         // Of several that it may be, the last: it has waited for those before it.
-        let may_be =
-            |doubt: &&Doubt| doubt.op == inside.op && (doubt.sector..doubt.sector + doubt.count).any(here);
-        let doubts = self.judged.doubts.iter().filter(|(_, doubt)| may_be(doubt));
-        let last = doubts.max_by_key(|(_, doubt)| doubt.event);
-        let sectors =
-            last.map(|(&id, doubt)| (doubt.sector..doubt.sector + doubt.count).map(move |at| (id, at)));
+        let may_be = |late: &&Late| late.op == inside.op && (late.sector..late.sector + late.count).any(here);
+        let late = self.judged.late.iter().filter(|(_, late)| may_be(late));
+        let last = late.max_by_key(|(_, late)| late.event);
+        let sectors = last.map(|(&id, late)| (late.sector..late.sector + late.count).map(move |at| (id, at)));
         sectors.into_iter().flatten().filter(|&(_, sector)| here(sector)).map(Some).collect()
     }
 }

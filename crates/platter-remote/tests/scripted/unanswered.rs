@@ -39,9 +39,9 @@ fn what_may_still_land_keeps_its_range_and_nothing_else() {
     // The range of the write is not.
     let late = IoOptions::timeout(Span::from_millis(100));
     let error = device.write_at_with(&[2; 512], 4096, late).unwrap_err();
-    assert_eq!(error.fault.kind, Kind::InDoubt);
+    assert_eq!(error.fault.kind, Kind::TimedOut, "it waited");
     let error = device.flush_with(late).unwrap_err();
-    assert!(matches!(error.fault.kind, Kind::InDoubt | Kind::TimedOut), "{error}");
+    assert_eq!(error.fault.kind, Kind::Unsettled, "{error}");
     assert!(new.stream.set_nonblocking(true).is_ok() && new.request().is_err(), "nothing was sent");
     drop((old, new));
 }
@@ -101,7 +101,7 @@ fn a_cancelled_write_without_a_timeout_ends_the_disk_too() {
 }
 
 #[test]
-fn a_write_fails_and_leaves_no_doubt_once_the_server_has_closed() {
+fn a_write_fails_and_is_over_once_the_server_has_closed() {
     let server = Server::new();
     let (device, mut connection) = opened(&server, EXPORT, options(), None);
     let writer = aside(&device, |device| device.write_at(&[1; 4096], 4096).unwrap_err().fault.kind);
