@@ -165,6 +165,7 @@ impl Run<'_> {
         // Layers `error` fail this often by design, and each handle gets an error of write-back once.
         let tries = 3 + 3 * FAILURES;
         for last in (0..tries).rev() {
+            let owes = self.silence.owes();
             let made = self.healthy(op)?;
             let (token, began, failed) = (made.0, self.now(), self.cover.failed);
             match lane {
@@ -183,7 +184,7 @@ impl Run<'_> {
             if self.cover.failed == failed {
                 return Ok(());
             }
-            if last == 0 || !self.may_fail_late() {
+            if last == 0 || !(self.may_fail_late() || owes) {
                 break;
             }
             self.acknowledge()?;

@@ -23,6 +23,13 @@ pub(super) struct Silence {
     paid: Option<Time>,
 }
 
+impl Silence {
+    /// Whether a flush may still fail because a disk was failed.
+    pub(super) fn owes(&self) -> bool {
+        self.last.is_some_and(|last| self.paid.is_none_or(|paid| paid <= last))
+    }
+}
+
 impl Run<'_> {
     /// How long a driver may have a request of a disk at least until the disk is failed.
     fn patience_of(&self, disk: usize) -> Option<Span> {
