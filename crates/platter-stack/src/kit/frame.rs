@@ -81,7 +81,7 @@ impl<L: Layer> Frame<L> {
     /// Runs a function of the layer to its end, on this thread, before there are other lanes.
     ///
     /// # Errors
-    /// That of the function; [`Kind::TimedOut`] if none of its I/O succeeds for 10 minutes; [`Kind::Broken`] after a panic of the
+    /// That of the function; `Kind::TimedOut` if none of its I/O succeeds for 10 minutes; `Kind::Broken` after a panic of the
     /// layer.
     pub fn block_on(&self, task: impl Future<Output = Status> + Send + 'static) -> Status {
         self.run_to_end(OPENING_PATIENCE, task)
