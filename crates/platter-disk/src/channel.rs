@@ -240,7 +240,9 @@ impl Channel {
     #[inline]
     fn turn(&mut self, out: &mut Vec<Bio>) -> usize {
         let before = out.len();
-        self.release_held();
+        if self.late.is_watchful() {
+            self.release_held();
+        }
         self.lane.turn(self.now, out);
         if self.late.is_watchful() || !self.background.fence.is_empty() {
             self.settle(before, out);

@@ -32,13 +32,15 @@ pub(super) struct LateBios {
     done: Vec<Bio>,
     /// For the fence, once something was late.
     place: Option<Arc<Place>>,
+    /// Any of the lists may have something: all that is looked at while there is nothing.
+    is_watchful: bool,
 }
 
 impl LateBios {
     /// Whether bios that come back have to be looked at, or deadlines may pass.
     #[inline]
     pub(super) fn is_watchful(&self) -> bool {
-        !self.due.is_empty() || !self.late.is_empty() || !self.held.is_empty() || !self.done.is_empty()
+        self.is_watchful
     }
 
     #[inline]
@@ -78,6 +80,7 @@ impl Channel {
     /// Submits a bio that has a deadline, or while a change is late.
     #[cold]
     pub(super) fn submit_with_care(&mut self, mut bio: Bio) {
+        self.late.is_watchful = true;
         // Before a barrier that comes now.
         self.release_held();
         self.timeouts.apply(&self.clock, &mut bio);
@@ -170,6 +173,8 @@ impl Channel {
             self.expire(out);
         }
         out.append(&mut self.late.done);
+        let LateBios { due, late, held, .. } = &self.late;
+        self.late.is_watchful = !(due.is_empty() && late.is_empty() && held.is_empty());
         if !self.late.late.is_empty()
             && let Some(place) = &self.late.place
         {
