@@ -147,7 +147,7 @@ struct Shared {
     leftovers: Mutex<Vec<Leftover>>,
     /// Requests of closed lanes that the disk still has.
     left: AtomicU32,
-    /// Names the lanes that the last barrier waited for in vain.
+    /// Names the lanes that the last barrier waited for too long.
     stall: Mutex<String>,
     scope: Option<Arc<ScopeLock>>,
     flushes: Flushes,
@@ -347,10 +347,6 @@ impl Backend for DiskBackend {
 
     fn refresh(&self) -> Result<(), Error> {
         self.0.silence.accept();
-        if self.0.gate.look().is_failed() {
-            // Otherwise lanes refuse what they get until another thread has the shared queue go on.
-            self.0.run_control(self.0.clock.now(), None);
-        }
         self.0.extent.look(true, &*self.0.disk, &self.0.gate)
     }
 
