@@ -31,7 +31,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The fault of what cannot be promised, or waits in vain, because a change is late.
+/// The fault of what cannot be promised because a change is late, or has waited too long for it.
 pub(crate) const UNSETTLED: Fault = Fault::new(Kind::Unsettled, Stage::Handle);
 
 /// The fault of what did not end in its time.
@@ -139,7 +139,7 @@ struct State {
     waiting: Vec<Waiter>,
     /// Queues with bios of closed channels.
     left: Vec<Weak<dyn LeftQueue>>,
-    /// Names the lanes for which something waited in vain.
+    /// Names the lanes for which something has waited too long; empty again when no change is late.
     stalled: String,
 }
 
@@ -251,6 +251,7 @@ impl Fence {
         self.recount(&state);
         if state.ranges.is_empty() {
             state.left.clear();
+            state.stalled.clear();
         }
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
@@ -527,7 +528,7 @@ mod tests {
         let (fence, start) = (Fence::new(SECOND), Time(SECOND.0));
         let bell = Arc::new(Count::default());
         let place = Place::new("a channel".to_string(), Some(Arc::clone(&bell) as Arc<dyn Bell>));
-        late(&fence, start, 0, &place);
+        let id = late(&fence, start, 0, &place);
         let (bio, quarter) = (write(0), Span(SECOND.0 / 4));
         let asks = start + Span(3 * quarter.0);
         assert_eq!(fence.waits_until(start, &bio), Ok(asks));
@@ -543,6 +544,9 @@ mod tests {
         place.set_sleeps(false);
         place.note_run(asks + quarter);
         assert!(fence.waits_until(asks + quarter, &bio).is_ok());
+        fence.leave(id);
+        late(&fence, start, 0, &place);
+        assert!(!fence.explain().contains("a channel"), "{}", fence.explain());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //!
 //! A call with a timeout, its own ([`IoOptions::timeout`]) or the device's, ends by that time even if the device does
 //! not respond. For that, its data is copied through memory of the library (`bytes_bounced` of the
-//! [counters](Device::counters)), and it goes over a lane of the device's futures, where the bio can stay: it costs what a future
-//! costs, with the service thread between the disk and the call. All other calls lend the caller's memory to the device and wait
+//! [counters](Device::counters)), and it goes over a lane of the device's futures, where the bio can stay. The service thread
+//! is between the disk and the call then, so it costs more processor time and changes of threads (`platter bench locks` shows both). All other calls lend the caller's memory to the device and wait
 //! for it without a limit.
 
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Shared by the tests of arrays.
 
-use crate::script::Deaf;
+use crate::script::IgnoresCancel;
 use platter_block::backend::Backend;
 use platter_block::bio::Op;
 use platter_block::disk::FnDisk;
@@ -52,7 +52,7 @@ pub(crate) fn simulated_with(
     let channels = disk.clone();
     let disk = FnDisk::new("sim", disk.geometry(), move |_| {
         // SAFETY: it reports a request only after the channel has.
-        Ok(Box::new(Deaf(unsafe { channels.channel().into_driver() })) as Box<dyn Driver>)
+        Ok(Box::new(IgnoresCancel(unsafe { channels.channel().into_driver() })) as Box<dyn Driver>)
     })
     .with_clock(Arc::clone(world.clock()));
     Device::from_disk(disk, settings, None).unwrap()

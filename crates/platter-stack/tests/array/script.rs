@@ -254,9 +254,9 @@ impl Hand {
 }
 
 /// A driver that cannot cancel commands.
-pub(crate) struct Deaf<D>(pub(crate) D);
+pub(crate) struct IgnoresCancel<D>(pub(crate) D);
 
-impl<D: Driver> Driver for Deaf<D> {
+impl<D: Driver> Driver for IgnoresCancel<D> {
     fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
         self.0.queue(now, request)
     }

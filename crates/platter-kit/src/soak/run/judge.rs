@@ -390,7 +390,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether something may have waited in vain for a lane that was last polled then.
+    /// Whether something may have waited too long for a lane that was last polled then.
     fn is_long_ago(&self, polled: Time) -> bool {
         let least = self.plan.disks.iter().map(|disk| disk.settings.queue.barrier_timeout).min();
         least.is_some_and(|least| self.now().since(polled) >= least)
