@@ -1,7 +1,7 @@
 //! Commands that get stuck and complete late; calls and bios that are late, and cancellation.
 
 use crate::rig::{self, small};
-use crate::script::{IgnoresCancel, Hand, Script};
+use crate::script::{Hand, IgnoresCancel, Script};
 use platter_block::backend::Backend;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
@@ -45,7 +45,8 @@ impl Rig {
         let channels = disk.clone();
         // SAFETY: it reports a request only after the channel has.
         let channel = move || unsafe { channels.channel().into_driver() };
-        let backend = rig::backend_by(&disk, DiskSettings::default(), move || Box::new(IgnoresCancel(channel())));
+        let backend =
+            rig::backend_by(&disk, DiskSettings::default(), move || Box::new(IgnoresCancel(channel())));
         let device = rig::cached(backend, cache);
         let below = Device::new(Arc::clone(&device.backend().below()[0]));
         Rig { world, disk, device, below }
