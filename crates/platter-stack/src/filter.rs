@@ -123,7 +123,7 @@ pub trait Filter: Clone + Send + Sync + 'static {
     }
 
     /// The device has completed a bio that was started; it may have failed. The filter may make it fail
-    /// ([`BioView::fail`]). After a timeout the bio comes back without its memory.
+    /// ([`BioView::fail`]).
     fn end(&mut self, slot: usize, bio: &mut BioView<'_>) {
         let _ = (slot, bio);
     }

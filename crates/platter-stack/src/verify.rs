@@ -4,11 +4,7 @@
 //! blocks. A read whose data has a different checksum fails with [`Kind::Corrupt`] and reports the first such
 //! block; its memory then holds the data that was read. A block is checked only if its contents are certain:
 //! not if it was written during the read, if two writes of it overlapped in time, if its write failed, or if
-//! it was discarded. After a write that timed out its blocks are never checked again, because the device may
-//! still write them at any time.
-//!
-//! The layer only sees I/O that goes through it. If a write times out, the device is closed and the disk is
-//! opened again, that write may overwrite newer data, and reads of these blocks then fail.
+//! it was discarded. The layer only sees I/O that goes through it.
 //!
 //! Discards and write-zeroes are recorded as ranges, so that their size does not matter.
 
@@ -113,11 +109,9 @@ impl Filter for Verifier {
         if op.changes() {
             let mut known = lock(&self.known);
             let change = std::mem::take(&mut task.change);
-            return match (op, status.map_err(|fault| fault.kind)) {
-                (Op::Write, Err(Kind::TimedOut)) => known.lose_write(change),
+            return match (op, status) {
                 (Op::Write, Ok(())) => known.end_write(change, numbers, |at| task.crcs.get(at).copied()),
                 (Op::Write, Err(_)) => known.end_write(change, numbers, |_| None),
-                (_, Err(Kind::TimedOut)) => known.lose_sweep(change),
                 (_, status) => known.end_sweep(change, op == Op::WriteZeroes && status.is_ok()),
             };
         }

@@ -83,8 +83,6 @@ pub(super) struct Known {
     blocks: HashMap<u64, Block>,
     /// Blocks that are zero unless they are in `blocks`, with the moment at which they became zero.
     zeroed: Ranges,
-    /// Blocks that a discard or write-zeroes that timed out may still change.
-    lost: Ranges,
     writes: HashMap<u64, Running>,
     sweeps: HashMap<u64, Running>,
     /// Counts begins and ends of changes.
@@ -111,7 +109,6 @@ impl Known {
             zero,
             blocks: HashMap::new(),
             zeroed: Ranges::default(),
-            lost: Ranges::default(),
             writes: HashMap::new(),
             sweeps: HashMap::new(),
             moment: 0,
@@ -155,11 +152,6 @@ impl Known {
         }
     }
 
-    /// A write has timed out: its blocks stay marked as being written.
-    pub(super) fn lose_write(&mut self, change: Change) {
-        self.writes.remove(&change.0);
-    }
-
     /// A discard or write-zeroes begins.
     pub(super) fn begin_sweep(&mut self, numbers: Range<u64>) -> Change {
         let now = self.tick();
@@ -190,13 +182,6 @@ impl Known {
         }
     }
 
-    /// A discard or write-zeroes has timed out: its blocks are never checked again.
-    pub(super) fn lose_sweep(&mut self, change: Change) {
-        if let Some(sweep) = self.sweeps.remove(&change.0) {
-            self.lost.add(&sweep.numbers, 0);
-        }
-    }
-
     /// Whether a block read from moment `began` on cannot have this checksum.
     pub(super) fn differs(&self, number: u64, crc: u32, began: u64) -> bool {
         let (known, changed) = match (self.blocks.get(&number), self.zeroed.get(number)) {
@@ -207,7 +192,6 @@ impl Known {
         };
         known.is_some_and(|known| known != crc)
             && changed < began
-            && self.lost.get(number).is_none()
             && !self.sweeps.values().any(|sweep| sweep.numbers.contains(&number))
     }
 }
@@ -250,9 +234,9 @@ mod tests {
         assert!(wrong(&mut known, 5, 7) && !wrong(&mut known, 5, 3) && wrong(&mut known, 6, 3));
         sweep(&mut known, 10..1 << 39, false);
         assert!(!wrong(&mut known, 11, 3) && wrong(&mut known, 9, 3) && wrong(&mut known, 1 << 39, 3));
-        let lost = known.begin_sweep(0..8);
-        assert!(!wrong(&mut known, 5, 7));
-        known.lose_sweep(lost);
+        let running = known.begin_sweep(0..8);
+        assert!(!wrong(&mut known, 5, 7) && wrong(&mut known, 9, 3));
+        known.end_sweep(running, false);
         assert!(!wrong(&mut known, 5, 7) && wrong(&mut known, 9, 3));
     }
 
