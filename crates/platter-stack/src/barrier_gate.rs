@@ -204,8 +204,8 @@ pub struct Door {
     out: usize,
     /// Epoch of the bios counted in `out`.
     epoch: u64,
-    /// The number of the barrier among them.
-    barrier: Option<u64>,
+    /// The barrier among them: its number and the [identity](Bio::identity) of its bio.
+    barrier: Option<(u64, usize)>,
     /// Whether the lane has published an epoch in its cell.
     open: bool,
     /// The first held bio waits for another lane.
@@ -321,15 +321,15 @@ impl Door {
         loop {
             let &(epoch, ref bio) = self.held.front()?;
             let over = self.gate.over.load(SeqCst);
-            let barrier = bio.flags().intersects(BARRIER).then(|| epoch - 1);
-            if over < epoch && barrier != Some(over) {
+            let barrier = bio.flags().intersects(BARRIER).then(|| (epoch - 1, bio.identity()));
+            if over < epoch && barrier.is_none_or(|(number, _)| number != over) {
                 return None;
             }
             // The gate may have opened because a barrier failed.
             if self.collect_failed() {
                 continue;
             }
-            if let Some(number) = barrier {
+            if let Some((number, _)) = barrier {
                 if self.out > 0 {
                     return None;
                 }
@@ -459,29 +459,32 @@ impl Door {
         self.waits.map(|wait| wait.until)
     }
 
-    /// Counts completions of bios that have started.
+    /// Bios that have started are complete; there is at least one. If the barrier is among them, the gate opens.
     #[inline]
-    pub fn complete(&mut self, count: usize) {
-        self.out -= count;
+    pub fn complete(&mut self, bios: &mut [Bio]) {
+        if let Some((number, identity)) = self.barrier
+            && let Some(bio) = bios.iter_mut().find(|bio| bio.identity() == identity)
+        {
+            self.end_barrier(number, bio);
+        }
+        self.out -= bios.len();
         if self.out == 0 {
             self.drained();
         }
     }
 
-    /// The barrier that was started is complete: the gate opens. If it timed out, or other lanes stopped
-    /// waiting for it, it fails together with all bios that were held behind it.
-    pub fn complete_barrier(&mut self, bio: &mut Bio) {
-        if let Some(number) = self.barrier.take() {
-            let was_due = match bio.status().map_err(|fault| fault.kind) {
-                Err(kind @ (Kind::TimedOut | Kind::Unsettled)) => self.gate.fail(number, kind, |_| None),
-                _ => self.gate.end(number),
-            };
-            if !was_due {
-                // Other lanes did not wait for it and may have started bios that belong behind it.
-                bio.fail(at_gate(Kind::Unsettled));
-            }
+    /// The barrier that was started is complete. If it timed out, or other lanes stopped waiting for it, it fails together with
+    /// all bios that were held behind it.
+    fn end_barrier(&mut self, number: u64, bio: &mut Bio) {
+        self.barrier = None;
+        let was_due = match bio.status().map_err(|fault| fault.kind) {
+            Err(kind @ (Kind::TimedOut | Kind::Unsettled)) => self.gate.fail(number, kind, |_| None),
+            _ => self.gate.end(number),
+        };
+        if !was_due {
+            // Other lanes did not wait for it and may have started bios that belong behind it.
+            bio.fail(at_gate(Kind::Unsettled));
         }
-        self.complete(1);
     }
 
     fn drained(&mut self) {
@@ -525,7 +528,8 @@ impl Drop for Door {
     /// The bios of the lane are dropped or complete without it.
     fn drop(&mut self) {
         let held = self.held.drain(..).filter(|(_, bio)| bio.flags().intersects(BARRIER));
-        let numbers: Vec<u64> = held.map(|(epoch, _)| epoch - 1).chain(self.barrier).collect();
+        let started = self.barrier.map(|(number, _)| number);
+        let numbers: Vec<u64> = held.map(|(epoch, _)| epoch - 1).chain(started).collect();
         self.cell.oldest.store(NOTHING, SeqCst);
         {
             let mut lanes = self.gate.lanes();

@@ -158,8 +158,7 @@ impl<M: Map> DistributedLane<M> {
         while let Some(at) = self.waiting.iter().position(|bio| which.matches(bio)) {
             let Some(mut bio) = self.waiting.remove(at) else { return };
             bio.fail(Fault::new(which.kind(), Stage::Layer));
-            let barrier = bio.flags().intersects(BARRIER) && !self.alone;
-            self.over(bio, barrier);
+            self.over(bio);
         }
     }
 
@@ -217,13 +216,12 @@ impl<M: Map> DistributedLane<M> {
         }
         if !is_flush && let Err(fault) = self.check(&bio) {
             bio.fail(fault);
-            let barrier = bio.flags().intersects(BARRIER) && !self.alone;
-            return self.over(bio, barrier);
+            return self.over(bio);
         }
         let flags = bio.flags();
         if flags.contains(Flags::ATOMIC) && !self.is_on_one_member(&bio) {
             bio.fail(Fault::new(Kind::Unsupported, Stage::Layer));
-            return self.over(bio, flags.intersects(BARRIER) && !self.alone);
+            return self.over(bio);
         }
         if self.parts.out >= MAX_PARTS {
             return self.waiting.push_back(bio);
@@ -235,7 +233,7 @@ impl<M: Map> DistributedLane<M> {
         // A barrier and a preflush are about all that was written before.
         let of_all = barrier || flags.contains(Flags::PREFLUSH);
         let range = (is_flush && self.has_one_disk && !of_all).then(|| (bio.pos(), bio.len()));
-        let at = self.parts.insert(bio, (barrier, hard), flushes && !is_flush);
+        let at = self.parts.insert(bio, hard, flushes && !is_flush);
         if flushes {
             // Members without a cache are flushed too: one may have lost writes because it has failed meanwhile. Otherwise this
             // costs nothing.
@@ -293,16 +291,13 @@ impl<M: Map> DistributedLane<M> {
                 self.again = true;
                 self.send_data(now, at);
             }
-            Turn::Over(bio, barrier) => self.over(bio, barrier),
+            Turn::Over(bio) => self.over(bio),
         }
     }
 
     /// Returns a bio to its submitter.
-    fn over(&mut self, mut bio: Bio, barrier: bool) {
-        match barrier {
-            true => self.door.complete_barrier(&mut bio),
-            false => self.door.complete(1),
-        }
+    fn over(&mut self, mut bio: Bio) {
+        self.door.complete(std::slice::from_mut(&mut bio));
         self.done.push(bio);
     }
 
@@ -318,7 +313,7 @@ impl<M: Map> DistributedLane<M> {
         }
         let map = &*self.map;
         self.done[first..].iter_mut().for_each(|bio| restore(map, at, bio));
-        self.door.complete(count);
+        self.door.complete(&mut self.done[first..]);
     }
 
     /// As `collect`, where some of the completed bios may be parts.
@@ -332,7 +327,7 @@ impl<M: Map> DistributedLane<M> {
                 self.take_turn(now, turn);
             } else {
                 restore(&*self.map, at, &mut bio);
-                self.over(bio, false);
+                self.over(bio);
             }
         }
         self.mixed = mixed;

@@ -40,7 +40,6 @@ struct Slot {
     disk_follows: bool,
     /// Where the next section of a transfer begins; the end of the bio: there is none.
     next: u64,
-    barrier: bool,
     /// It is a barrier whose data is made durable.
     hard: bool,
 }
@@ -53,8 +52,8 @@ pub(super) enum Turn {
     Data(u32),
     /// Send the staged flush of the members' disk.
     Disk(u32),
-    /// The bio is done; `true` if it was a barrier.
-    Over(Bio, bool),
+    /// The bio is done.
+    Over(Bio),
 }
 
 /// The parts of one lane.
@@ -88,9 +87,9 @@ impl Parts {
         }
     }
 
-    /// Adds a bio that will be done in parts. `barrier`: it is one. `hard`: its data is made durable. `data_follows`: its first parts
-    /// are flushes.
-    pub(super) fn insert(&mut self, bio: Bio, (barrier, hard): (bool, bool), data_follows: bool) -> u32 {
+    /// Adds a bio that will be done in parts. `hard`: it is a barrier whose data is made durable. `data_follows`: its first parts are
+    /// flushes.
+    pub(super) fn insert(&mut self, bio: Bio, hard: bool, data_follows: bool) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
@@ -99,7 +98,7 @@ impl Parts {
         slot.next = bio.pos();
         slot.whole.begin(bio);
         (slot.pending, slot.failed, slot.cancelled) = (0, None, None);
-        (slot.barrier, slot.hard, slot.data_follows) = (barrier, hard, data_follows);
+        (slot.hard, slot.data_follows) = (hard, data_follows);
         slot.disk_follows = false;
         at
     }
@@ -277,14 +276,13 @@ impl Parts {
         let done = failed.map(|(fault, place)| (fault, place.saturating_sub(start)));
         let is_flush = slot.whole.bio().is_some_and(|bio| bio.op() == Op::Flush);
         let done = done.map(|(fault, done)| (fault, if only_flushed || is_flush { 0 } else { done }));
-        let barrier = slot.barrier;
         let Some(mut bio) = slot.whole.end(done) else { return Turn::Wait };
         if let (Some((_, place)), true) = (failed, is_flush) {
             // A flush has no position; a failed one reports the position on its member.
             bio.remap(place);
         }
         self.free.push(at);
-        Turn::Over(bio, barrier)
+        Turn::Over(bio)
     }
 
     /// Keeps a part for reuse. Its reference to the whole is dropped.

@@ -69,7 +69,6 @@ struct Slot {
     token: u64,
     identity: usize,
     due: Time,
-    barrier: bool,
     /// It was taken back as this, but the device below had it: it is not held.
     cancelled: Option<Kind>,
     /// The filter's fault, of a barrier in whose place a flush is below.
@@ -178,7 +177,6 @@ impl<F: Filter> FilterLane<F> {
                 token: 0,
                 identity: 0,
                 due: now,
-                barrier: false,
                 cancelled: None,
                 fault: None,
             });
@@ -202,7 +200,7 @@ impl<F: Filter> FilterLane<F> {
         }
         let out = due.is_ok();
         self.slots[slot] =
-            Slot { out, started: sound, token, identity, due: time, barrier, cancelled: None, fault: None };
+            Slot { out, started: sound, token, identity, due: time, cancelled: None, fault: None };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => {
@@ -295,15 +293,11 @@ impl<F: Filter> FilterLane<F> {
     }
 
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
-        let Slot { token, barrier, .. } = self.slots[slot];
-        bio.set_token(token);
+        bio.set_token(self.slots[slot].token);
         self.free.push(slot);
         if !self.keeps_places {
             self.give_way();
-            match barrier {
-                true => self.door.complete_barrier(&mut bio),
-                false => self.door.complete(1),
-            }
+            self.door.complete(std::slice::from_mut(&mut bio));
         }
         self.done.push(bio);
     }

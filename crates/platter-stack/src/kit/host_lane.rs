@@ -509,10 +509,7 @@ impl<T: LaneTasks> Drop for HostLane<T> {
 /// Returns a bio to its submitter.
 #[inline]
 fn finish(door: &mut Door, done: &mut Vec<Bio>, mut bio: Bio) {
-    match bio.flags().intersects(BARRIER) {
-        true => door.complete_barrier(&mut bio),
-        false => door.complete(1),
-    }
+    door.complete(std::slice::from_mut(&mut bio));
     done.push(bio);
 }
 

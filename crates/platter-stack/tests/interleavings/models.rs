@@ -73,7 +73,8 @@ impl Lane {
             bios.iter().for_each(|_| self.note(false, true));
             thread::yield_now();
             bios.iter().for_each(|_| self.note(false, false));
-            self.door.complete(bios.len());
+            let mut bios: Vec<Bio> = bios.iter().map(|_| Bio::flush()).collect();
+            self.door.complete(&mut bios);
             return Vec::new();
         }
         let mut late = Vec::new();
@@ -98,10 +99,7 @@ impl Lane {
             let barrier = bio.flags().intersects(BARRIER);
             self.note(barrier, true);
             self.note(barrier, false);
-            match barrier {
-                true => self.door.complete_barrier(&mut bio),
-                false => self.door.complete(1),
-            }
+            self.door.complete(std::slice::from_mut(&mut bio));
         }
         self.failed.iter().map(|bio| (bio.token(), bio.status().unwrap_err().kind)).collect()
     }

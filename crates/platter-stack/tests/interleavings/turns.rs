@@ -5,6 +5,7 @@ use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Cancel};
 use platter_block::time::Time;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,23 +16,65 @@ fn write(token: u64, flags: Flags) -> Bio {
     bio
 }
 
-fn failed(door: &mut Door) -> Vec<(u64, Kind)> {
+/// A lane with the bios that it has started.
+struct Lane {
+    door: Door,
+    out: Vec<Bio>,
+}
+
+impl Lane {
+    fn new(gate: &Arc<BarrierGate>) -> Lane {
+        Lane { door: Door::new(gate, None), out: Vec::new() }
+    }
+
+    fn pass(&mut self, count: usize) -> bool {
+        let may = self.door.pass(count);
+        self.out.extend((0..if may { count } else { 0 }).map(|_| Bio::flush()));
+        may
+    }
+
+    /// The first bios that it has started are complete.
+    fn end(&mut self, count: usize) -> Vec<Bio> {
+        let mut bios: Vec<Bio> = self.out.drain(..count).collect();
+        self.door.complete(&mut bios);
+        bios
+    }
+}
+
+impl Deref for Lane {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl DerefMut for Lane {
+    fn deref_mut(&mut self) -> &mut Door {
+        &mut self.door
+    }
+}
+
+fn failed(lane: &mut Lane) -> Vec<(u64, Kind)> {
     let mut bios = Vec::new();
-    door.take_failed(&mut bios);
+    lane.take_failed(&mut bios);
     bios.iter().map(|bio| (bio.token(), bio.status().unwrap_err().kind)).collect()
 }
 
 const TIMEOUT: Time = Time(BARRIER_TIMEOUT.0);
 
-fn tokens(door: &mut Door) -> Vec<u64> {
-    std::iter::from_fn(|| door.take_next()).map(|bio| bio.token()).collect()
+fn tokens(lane: &mut Lane) -> Vec<u64> {
+    let started: Vec<Bio> = std::iter::from_fn(|| lane.take_next()).collect();
+    let tokens = started.iter().map(Bio::token).collect();
+    lane.out.extend(started);
+    tokens
 }
 
 #[test]
 fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
+        let (mut one, mut two) = (Lane::new(&gate), Lane::new(&gate));
         assert!(one.pass(2) && two.pass(1));
         one.place(write(1, Flags::HARD_BARRIER));
         one.place(write(2, Flags::NONE));
@@ -40,20 +83,20 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
         two.place(write(4, Flags::SOFT_BARRIER));
         two.place(write(5, Flags::NONE));
         assert!(tokens(&mut one).is_empty() && tokens(&mut two).is_empty());
-        one.complete(2);
+        one.end(2);
         assert!(tokens(&mut one).is_empty() && !one.is_ready() && !two.is_ready());
-        two.complete(1);
+        two.end(1);
         assert!(tokens(&mut two).is_empty() && one.is_ready() && !two.is_ready());
         assert_eq!(tokens(&mut one), [1]);
-        one.complete_barrier(&mut Bio::flush());
+        one.end(1);
         // The next barrier is that of the other lane, behind both earlier ones.
         assert_eq!((tokens(&mut one), tokens(&mut two)), (vec![2], vec![3]));
-        two.complete(1);
+        two.end(1);
         assert!(tokens(&mut two).is_empty());
-        one.complete(1);
+        one.end(1);
         assert_eq!(tokens(&mut two), [4]);
         assert!(!one.pass(1));
-        two.complete_barrier(&mut Bio::flush());
+        two.end(1);
         assert_eq!(tokens(&mut two), [5]);
         assert!(one.pass(1));
     });
@@ -63,18 +106,18 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
 fn a_lane_that_goes_leaves_no_gate_closed() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let (mut one, mut two) = (Door::new(&gate, None), Door::new(&gate, None));
-        let mut three = Door::new(&gate, None);
+        let (mut one, mut two) = (Lane::new(&gate), Lane::new(&gate));
+        let mut three = Lane::new(&gate);
         assert!(three.pass(1));
         one.place(write(1, Flags::HARD_BARRIER));
         two.place(write(2, Flags::HARD_BARRIER));
         one.place(write(3, Flags::HARD_BARRIER));
         drop(one);
         assert!(tokens(&mut two).is_empty());
-        three.complete(1);
+        three.end(1);
         assert_eq!(tokens(&mut two), [2]);
         assert!(!three.pass(1));
-        two.complete_barrier(&mut Bio::flush());
+        two.end(1);
         assert!(three.pass(1));
     });
 }
@@ -83,13 +126,13 @@ fn a_lane_that_goes_leaves_no_gate_closed() {
 fn barriers_of_one_lane_take_turns() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let mut door = Door::new(&gate, None);
+        let mut door = Lane::new(&gate);
         for token in 0..3 {
             door.place(write(token, Flags::HARD_BARRIER));
         }
         for token in 0..3 {
             assert_eq!(tokens(&mut door), [token]);
-            door.complete_barrier(&mut Bio::flush());
+            door.end(1);
         }
         assert!(!door.is_holding() && door.pass(1));
     });
@@ -101,15 +144,15 @@ fn barriers_of_one_lane_take_turns() {
 fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let [mut one, mut two, mut three] = [(); 3].map(|()| Door::new(&gate, None));
+        let [mut one, mut two, mut three] = [(); 3].map(|()| Lane::new(&gate));
         one.place(write(1, Flags::HARD_BARRIER));
         assert!(!two.pass(1));
         three.place(write(2, Flags::HARD_BARRIER));
         two.place(write(3, Flags::NONE));
         assert_eq!(tokens(&mut one), [1]);
-        one.complete_barrier(&mut Bio::flush());
+        one.end(1);
         assert_eq!(tokens(&mut three), [2]);
-        three.complete_barrier(&mut Bio::flush());
+        three.end(1);
         assert_eq!((tokens(&mut two), two.out()), (vec![3], 1));
     });
 }
@@ -138,7 +181,7 @@ fn every_lane_is_rung() {
 fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let [mut idle, mut own, mut other] = [(); 3].map(|()| Door::new(&gate, None));
+        let [mut idle, mut own, mut other] = [(); 3].map(|()| Lane::new(&gate));
         assert!(idle.pass(1));
         own.place(write(1, Flags::HARD_BARRIER));
         own.place(write(2, Flags::NONE));
@@ -155,19 +198,17 @@ fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
         assert!(blame.contains("waited for 30 s") && blame.contains("lane 1, opened by thread"), "{blame}");
         // A new bio may start even before that lane has looked.
         assert!(own.pass(1));
-        own.complete(1);
+        own.end(1);
         assert!(tokens(&mut other).is_empty());
         assert_eq!(failed(&mut other), [(3, Kind::Cancelled), (4, Kind::Cancelled)]);
         assert!(other.pass(1) && !other.is_holding());
-        other.complete(1);
+        other.end(1);
         // The next barrier waits for the same lane until its bio is complete.
         own.place(write(5, Flags::HARD_BARRIER));
         assert!(tokens(&mut own).is_empty());
-        idle.complete(1);
+        idle.end(1);
         assert_eq!(tokens(&mut own), [5]);
-        let mut bio = write(5, Flags::HARD_BARRIER);
-        own.complete_barrier(&mut bio);
-        assert_eq!(bio.status(), Ok(()));
+        assert_eq!(own.end(1)[0].status(), Ok(()));
         assert!(idle.pass(1));
     });
 }
@@ -179,7 +220,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
     for is_run in [true, false] {
         loom::model(move || {
             let gate = Arc::new(BarrierGate::default());
-            let [mut one, mut two] = [(); 2].map(|()| Door::new(&gate, None));
+            let [mut one, mut two] = [(); 2].map(|()| Lane::new(&gate));
             assert!(one.pass(1));
             two.place(write(1, Flags::HARD_BARRIER));
             for now in [0, HOUR] {
@@ -190,7 +231,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
             let next = Time(HOUR + 1_000_000_000);
             assert_eq!(two.next_wakeup(), Some(next));
             if is_run {
-                one.complete(1);
+                one.end(1);
                 assert_eq!(tokens(&mut two), [1]);
             } else {
                 two.expire(next);
@@ -207,11 +248,11 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
     for started in [false, true] {
         loom::model(move || {
             let gate = Arc::new(BarrierGate::default());
-            let [mut idle, mut other] = [(); 2].map(|()| Door::new(&gate, None));
+            let [mut idle, mut other] = [(); 2].map(|()| Lane::new(&gate));
             idle.place(write(1, Flags::HARD_BARRIER));
             assert_eq!(tokens(&mut idle).len(), 1);
             if !started {
-                idle.complete_barrier(&mut write(1, Flags::HARD_BARRIER));
+                idle.end(1);
                 idle.place(write(1, Flags::HARD_BARRIER));
             }
             other.place(write(2, Flags::NONE));
@@ -220,9 +261,8 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
             assert_eq!(failed(&mut other), [(2, Kind::Cancelled)]);
             assert!(other.pass(1));
             if started {
-                let mut bio = write(1, Flags::HARD_BARRIER);
-                idle.complete_barrier(&mut bio);
-                assert_eq!(bio.status().unwrap_err().kind, Kind::Unsettled, "others did not wait for it");
+                let status = idle.end(1)[0].status();
+                assert_eq!(status.unwrap_err().kind, Kind::Unsettled, "others did not wait for it");
             } else {
                 assert!(tokens(&mut idle).is_empty());
                 assert_eq!(failed(&mut idle), [(1, Kind::Unsettled)]);
@@ -239,15 +279,13 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     for kind in [Kind::TimedOut, Kind::Unsettled, Kind::Io] {
         loom::model(move || {
             let gate = Arc::new(BarrierGate::default());
-            let [mut own, mut other] = [(); 2].map(|()| Door::new(&gate, None));
+            let [mut own, mut other] = [(); 2].map(|()| Lane::new(&gate));
             own.place(write(1, Flags::HARD_BARRIER));
             own.place(write(2, Flags::NONE));
             other.place(write(3, Flags::NONE));
             assert_eq!(tokens(&mut own), [1]);
-            let mut bio = write(1, Flags::HARD_BARRIER);
-            bio.fail(Fault::new(kind, Stage::Queue));
-            own.complete_barrier(&mut bio);
-            assert_eq!(bio.status().unwrap_err().kind, kind);
+            own.out[0].fail(Fault::new(kind, Stage::Queue));
+            assert_eq!(own.end(1)[0].status().unwrap_err().kind, kind);
             if kind == Kind::Io {
                 assert_eq!((tokens(&mut own), tokens(&mut other)), (vec![2], vec![3]));
                 return;
@@ -265,7 +303,7 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
 fn held_bios_end_when_they_are_called_back() {
     loom::model(|| {
         let gate = Arc::new(BarrierGate::default());
-        let [mut busy, mut door] = [(); 2].map(|()| Door::new(&gate, None));
+        let [mut busy, mut door] = [(); 2].map(|()| Lane::new(&gate));
         assert!(busy.pass(1));
         busy.place(write(1, Flags::HARD_BARRIER));
         let bios = [Flags::NONE, Flags::NONE, Flags::SOFT_BARRIER, Flags::NONE, Flags::HARD_BARRIER];
@@ -283,10 +321,10 @@ fn held_bios_end_when_they_are_called_back() {
         door.place(write(7, Flags::HARD_BARRIER));
         door.place(write(8, Flags::NONE));
         door.cancel(&Cancel::token(7));
-        busy.complete(1);
+        busy.end(1);
         assert_eq!(tokens(&mut busy), [1]);
         assert!(tokens(&mut door).is_empty());
-        busy.complete_barrier(&mut write(1, Flags::HARD_BARRIER));
+        busy.end(1);
         // A cancelled barrier does not hold anything back.
         assert_eq!((tokens(&mut door), failed(&mut door)), (vec![8], vec![(7, Kind::Cancelled)]));
         assert!(busy.pass(1));
