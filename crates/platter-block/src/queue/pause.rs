@@ -26,9 +26,9 @@ const ABORTED: u64 = Completion::ABORTED.unsigned_abs();
 /// Result of a request that the device does not support: `-EOPNOTSUPP`.
 pub(super) const UNSUPPORTED: i64 = -95;
 
-/// Results that say that the device has cancelled a request, and that it took too long.
-pub(super) const ECANCELED: i64 = -125;
+/// Results that say that a request took too long, and that the device is gone.
 pub(super) const ETIMEDOUT: i64 = -110;
+pub(super) const ENODEV: i64 = -19;
 
 /// The fault of a request for `op` that failed with this result.
 pub(super) fn fault_of(op: Op, result: i64) -> Fault {

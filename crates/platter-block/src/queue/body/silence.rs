@@ -13,7 +13,7 @@ use crate::bio::{Flags, Op};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind};
 use crate::queue::Settings;
-use crate::queue::pause::{ECANCELED, ETIMEDOUT, NEVER, queue_fault};
+use crate::queue::pause::{ENODEV, ETIMEDOUT, NEVER, fault_of, queue_fault};
 use crate::request::Marks;
 use crate::time::{Span, Time};
 use alloc::vec::Vec;
@@ -140,15 +140,20 @@ impl<S: Store> Queue<S> {
     }
 
     /// The driver has returned a request with these marks, which is not counted as in flight any more. Returns the result that
-    /// counts.
+    /// counts: an error that passes is not one of the device, and what is not retried because its time is over, or because the
+    /// device has failed, ends with that.
     pub(in crate::queue) fn take_back(&mut self, tag: u32, marks: Marks, result: i64) -> i64 {
         self.silence.silent &= self.in_flight > 0;
         if marks.contains(Marks::OVERDUE) {
             self.silence.overdue.retain(|overdue| overdue.tag != tag);
             self.silence.to_ask.retain(|&other| other != tag);
         }
-        let is_aborted = matches!(result, ECANCELED | Completion::ABORTED);
-        if marks.contains(Marks::ASKED) && is_aborted { ETIMEDOUT } else { result }
+        let passes = || result == Completion::ABORTED || fault_of(Op::Read, result).is_transient();
+        match result < 0 && (marks.contains(Marks::ASKED) || self.failed) && passes() {
+            true if marks.contains(Marks::ASKED) => ETIMEDOUT,
+            true => ENODEV,
+            false => result,
+        }
     }
 
     /// Sets whether the device has failed. While it has, everything that has not started ends with [`Kind::Gone`], and so does

@@ -45,6 +45,7 @@ impl Run<'_> {
         self.cover.calls += 1;
         self.live.insert(token, live.clone());
         self.place(token);
+        let oldest = self.oldest_commands();
         self.watch_call(format!("a synchronous {} of {} sectors at {}", live.op, live.count, live.sector));
         let options =
             IoOptions::default().with_flags(live.flags).with_ioprio(io.ioprio).with_context(io.context);
@@ -62,6 +63,7 @@ impl Run<'_> {
             Op::Command => unreachable!("no plan has commands"),
         };
         self.world.end_call();
+        self.look_back(&oldest);
         self.judged.called = Some(self.now());
         self.complete(token, By::Call, result.map_err(|error| error.fault), Some(memory.gather()))
     }

@@ -80,6 +80,10 @@ impl Run<'_> {
                 break;
             }
             self.acknowledge()?;
+            if self.may_be_late() {
+                // A layer's own write that an elevator holds back is with no disk.
+                self.live_on(AGAIN)?;
+            }
         }
         if self.plan.features.has(Feature::Paths) {
             // A layer over several paths asks for paths that were away once in a while.

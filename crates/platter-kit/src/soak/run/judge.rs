@@ -199,13 +199,15 @@ impl Run<'_> {
         fault: Fault,
         memory: bool,
     ) -> Result<Outcome, Finding> {
+        self.look_for_silence();
         let injected = self.injected();
         if fault.kind == Kind::Gone && !self.supply.is_on() && !self.may_be_gone(live) {
             return Ok(Outcome::CutOff);
         }
         let passing = TRANSIENT.contains(&i32::from(fault.errno));
+        let passing = passing && fault.stage == Stage::Disk;
         let excused = match fault.kind {
-            _ if passing && fault.stage == Stage::Disk && self.may_not_be_tried_again(live) => true,
+            _ if passing && self.may_not_be_tried_again(live) => true,
             Kind::Gone if self.may_be_gone(live) => {
                 self.cover.gone += 1;
                 true
@@ -234,8 +236,7 @@ impl Run<'_> {
             _ => false,
         };
         // What the disk has behind a barrier sent as an ordered tag is not retried if that fails by its deadline.
-        let excused =
-            excused || (passing && fault.stage == Stage::Disk && self.may_barrier_have_failed(token, live));
+        let excused = excused || (passing && self.may_barrier_have_failed(token, live));
         if !excused {
             let (op, count, sector, flags) = (live.op, live.count, live.sector, live.flags);
             let what =
@@ -436,7 +437,7 @@ impl Run<'_> {
     }
 
     /// Whether a change may be late, or a closed channel may have left one.
-    fn may_be_late(&self) -> bool {
+    pub(super) fn may_be_late(&self) -> bool {
         self.has_late() || self.judged.timed_out || self.judged.dropped
     }
 

@@ -6,11 +6,12 @@
 //! long, and as long as it has anything from that time.
 
 use super::judge::least_timeout;
-use super::submit::{By, Live};
+use super::submit::Live;
 use super::{Finding, Run};
 use platter_block::fault::{Fault, Stage};
 use platter_block::time::{Span, Time};
 use platter_disk::disk_backend::OnReturn;
+use platter_sim::SimDisk;
 
 /// What is known of the disks of a run.
 #[derive(Default)]
@@ -73,7 +74,7 @@ impl Run<'_> {
     /// The program has accepted the disks as they are.
     pub(super) fn accept_disks(&mut self) {
         self.look_for_silence();
-        let has_left = |disk: &platter_sim::SimDisk| !disk.inside().is_empty();
+        let has_left = |disk: &SimDisk| !disk.inside().is_empty();
         for (failed, disk) in self.silence.failed.iter_mut().zip(&self.disks) {
             *failed = failed.filter(|_| has_left(disk));
         }
@@ -85,26 +86,33 @@ impl Run<'_> {
     }
 
     /// Whether an I/O may have failed because a disk was failed.
-    pub(super) fn may_be_refused(&mut self, live: &Live) -> bool {
-        self.look_for_silence();
-        let Some(last) = self.silence.last else {
-            // During a call time passes, and disks are not looked at.
-            return self.has_called(live) && self.is_slow();
-        };
+    pub(super) fn may_be_refused(&self, live: &Live) -> bool {
+        let Some(last) = self.silence.last else { return false };
         // A lane that had requests with the disk knows only when it is run that they are back. A cache tells of its own late.
         let lanes = || self.open.iter().flat_map(|open| &open.lanes).map(|lane| lane.polled);
         let futures = || self.open.iter().map(|open| open.futures_polled);
         let known = lanes().chain(futures()).chain([live.submitted]).min();
         let dropped = self.judged.dropped || self.judged.future_dropped;
-        dropped
-            || self.stack().has("cache")
-            || Some(last) >= known
-            || (self.has_called(live) && self.is_slow())
+        dropped || self.stack().has("cache") || Some(last) >= known
     }
 
-    /// Whether time has passed in a call since an I/O was submitted.
-    fn has_called(&self, live: &Live) -> bool {
-        live.by == By::Call || self.judged.called >= Some(live.submitted)
+    /// The last look at the disks before a call, in which time passes: when each of them took the oldest command that it has.
+    pub(super) fn oldest_commands(&mut self) -> Vec<Time> {
+        self.look_for_silence();
+        let oldest = |disk: &SimDisk| disk.inside().iter().map(|one| one.taken).min();
+        self.disks.iter().map(|disk| oldest(disk).unwrap_or(self.now())).collect()
+    }
+
+    /// A call has ended: a disk that may have had one command for its whole time may have been failed.
+    pub(super) fn look_back(&mut self, oldest: &[Time]) {
+        let now = self.now();
+        for (disk, &since) in oldest.iter().enumerate() {
+            if self.is_slow() && self.patience_of(disk).is_some_and(|patience| now.since(since) >= patience) {
+                self.cover.failed_disks += u64::from(self.silence.failed[disk].is_none());
+                self.silence.failed[disk] = Some(now);
+                self.silence.last = Some(now);
+            }
+        }
     }
 
     /// Whether a disk may have been slow enough to be failed.
@@ -124,13 +132,11 @@ impl Run<'_> {
 
     /// Whether a flush may fail because a disk had been failed: the first one does, and those that share it.
     pub(super) fn may_pay(&mut self, live: &Live, fault: Fault) -> bool {
-        self.look_for_silence();
-        let unseen = self.has_called(live) && self.is_slow();
-        let Some(last) = self.silence.last.or_else(|| unseen.then(|| self.now())) else { return false };
+        let Some(last) = self.silence.last else { return false };
         // Each disk has its own flush, and a cache or a layer flushes by itself.
         let single = matches!(self.stack().kind(), "disk" | "partition") && !self.stack().has("cache");
         let paid = self.silence.paid.filter(|&paid| paid < live.submitted && paid > last);
-        if fault.stage == Stage::Handle || (single && !unseen && paid.is_some()) {
+        if fault.stage == Stage::Handle || (single && paid.is_some()) {
             return false;
         }
         self.silence.paid = Some(self.now());
