@@ -47,8 +47,6 @@ pub(crate) struct Background {
     rung: AtomicBool,
     /// Signalled when a lane is opened, once an event loop listens.
     opened_bell: OnceLock<Doorbell>,
-    /// Calls run the lanes while they wait, because I/Os of calls that have ended are in them, and no thread does.
-    needs_help: AtomicBool,
 }
 
 impl Background {
@@ -68,7 +66,6 @@ impl Background {
             closed: Mutex::new(false),
             rung: AtomicBool::new(false),
             opened_bell: OnceLock::new(),
-            needs_help: AtomicBool::new(false),
         })
     }
 
@@ -142,26 +139,12 @@ impl Background {
         self.opened().all(|lane| lane.is_idle())
     }
 
-    /// A lane has an I/O of a call that has ended, and no thread runs it: time is simulated, or the service thread cannot be
-    /// started.
-    #[cold]
-    pub(crate) fn help_from_now_on(&self) {
-        self.needs_help.store(true, Ordering::Relaxed);
-    }
-
-    /// Runs the lanes if no thread does. Returns when to do so again.
+    /// For a thread that waits for I/O of the device: runs the lanes if no other thread does, because time is simulated or the service
+    /// thread cannot be started. Returns when to do so again.
     #[inline]
     pub(crate) fn help(&self) -> Option<Time> {
-        if self.needs_help.load(Ordering::Relaxed) { self.run_all() } else { None }
-    }
-
-    #[cold]
-    fn run_all(&self) -> Option<Time> {
-        let next = self.run_by_hand();
-        if self.is_idle() {
-            self.needs_help.store(false, Ordering::Relaxed);
-        }
-        next
+        let is_run = self.clock.simulated().is_none() && service::is_started();
+        if is_run { None } else { self.run_by_hand() }
     }
 
     /// Runs all lanes for a program that does everything by hand. Returns when to do so again; `None`: nothing is

@@ -272,7 +272,7 @@ impl Channel {
             self.now = self.clock.now();
             self.release_held();
             self.lane.unplug(self.now);
-            let wake = Time::earliest(until, self.next_wakeup());
+            let wake = Time::earliest(until, Time::earliest(self.next_wakeup(), self.background.help()));
             if !self.late.has_done() {
                 self.late.while_sleeping(|| self.lane.wait(self.now, wake.map(|at| at.since(self.now))));
             }
@@ -313,7 +313,7 @@ impl Channel {
         let until = timeout.map(|span| self.now + span);
         self.unplug();
         if !self.lane.has_done() && !self.late.has_done() {
-            let wake = Time::earliest(until, self.next_wakeup());
+            let wake = Time::earliest(until, Time::earliest(self.next_wakeup(), self.background.help()));
             let timeout = wake.map(|at| at.since(self.now));
             self.late.while_sleeping(|| self.lane.sleep(self.now, timeout, descriptors));
         }

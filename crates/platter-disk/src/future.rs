@@ -23,7 +23,7 @@ mod reactor;
 #[allow(unsafe_code)]
 mod reply;
 
-pub(crate) use lane::{AsyncLane, CallWaiter, Called, Next};
+pub(crate) use lane::{AsyncLane, CallWaiter, Next};
 use lane::{keep_bio, spare_bio};
 pub use reactor::Reactor;
 use reply::Reply;
@@ -272,9 +272,8 @@ impl Device {
     }
 
     /// In a simulation that one thread does [by hand](platter_block::time::VirtualClock::by_hand): runs the lane of the device's futures,
-    /// including dropped ones, the device's own work, and requests that synchronous calls gave up. Elsewhere the
-    /// service thread does this. Returns when to call again even if nothing completes; `None`: nothing is outstanding
-    /// except given-up requests.
+    /// including dropped ones, the device's own work, and late requests of synchronous calls. Calls and channels that wait do so, too.
+    /// Elsewhere the service thread does this. Returns when to call again even if nothing completes; `None`: nothing is outstanding.
     pub fn run_background(&self) -> Option<Time> {
         self.inner.background.run_by_hand()
     }

@@ -41,6 +41,9 @@ struct Service {
     rounds: AtomicU64,
 }
 
+/// Whether the thread runs, for those who only ask.
+static IS_STARTED: AtomicBool = AtomicBool::new(false);
+
 static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
     news: Mutex::new(News { is_started: false, lanes: Vec::new(), notes: Vec::new() }),
     has_news: AtomicBool::new(false),
@@ -64,6 +67,7 @@ fn tell(something: impl FnOnce(&mut News)) -> bool {
     if !news.is_started {
         let builder = std::thread::Builder::new().name("platter-service".to_string());
         news.is_started = builder.spawn(serve).is_ok();
+        IS_STARTED.store(news.is_started, Ordering::Relaxed);
     }
     if !news.is_started {
         return false;
@@ -224,6 +228,12 @@ impl Watched {
         }
         true
     }
+}
+
+/// Whether the service thread runs.
+#[inline]
+pub(crate) fn is_started() -> bool {
+    IS_STARTED.load(Ordering::Relaxed)
 }
 
 /// Whether this is the service thread, which runs code of the program too: a waker, the destructor of a buffer.

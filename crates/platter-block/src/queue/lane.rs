@@ -250,8 +250,8 @@ impl<S: Store, D: Driver> Lane for QueueLane<S, D> {
     #[inline]
     fn run(&mut self, now: Time) {
         // Completions come first: they free slots for waiting requests, and the batch goes out with one doorbell.
-        self.begin(now);
-        self.end(now, 0, false);
+        let was_idle = self.begin(now);
+        self.end(now, 0, was_idle);
     }
 
     #[inline]

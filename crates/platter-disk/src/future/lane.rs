@@ -25,7 +25,7 @@ mod call;
 mod driven;
 mod late;
 
-pub(crate) use call::{CallWaiter, Called};
+pub(crate) use call::CallWaiter;
 
 /// The state of an entry of the table.
 enum Waiting {

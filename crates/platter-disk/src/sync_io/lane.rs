@@ -8,7 +8,7 @@ use crate::callers::{Callers, relieve};
 use crate::clock::Clock;
 use crate::device::Inner;
 use crate::disk_backend::NO_CHANNEL;
-use crate::future::{AsyncLane, CallWaiter, Called};
+use crate::future::{AsyncLane, CallWaiter};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Error, Status};
 use platter_block::lane::Lane;
@@ -119,16 +119,13 @@ impl SyncLane {
     pub(super) fn wait_for(&mut self, bio: Bio, until: Option<Time>) -> Bio {
         let lent = bio.flags().contains(Flags::BORROWED).then(|| Lent);
         let until = until.and(bio.deadline()).filter(|_| lent.is_none());
-        let called = match &mut self.way {
-            Way::Own(_) => Called { bio: self.wait_own(bio, lent.is_some()), needs_help: false },
+        let bio = match &mut self.way {
+            Way::Own(_) => self.wait_own(bio, lent.is_some()),
             Way::Shared(Some(lane), waiter) => lane.run_call(bio, until, waiter),
             Way::Shared(None, _) => unreachable!("a call has its lane until it ends"),
         };
         std::mem::forget(lent);
-        if called.needs_help {
-            self.background.help_from_now_on();
-        }
-        called.bio
+        bio
     }
 
     /// Waits for a bio without a limit; other bios that the lane returns are skipped.

@@ -368,3 +368,25 @@ fn a_call_that_waits_for_a_late_change_is_woken() {
     poke.join().unwrap().unwrap();
     assert_eq!(disk.byte(0), 2);
 }
+
+/// In a simulation no thread runs the lane of calls with a deadline, so a channel that waits does.
+#[test]
+fn a_channel_that_waits_sees_what_a_call_has_left() {
+    let queue = Settings { plug: None, depth: 8, ..Settings::default() };
+    let (disk, device) = Disk::open(Options { queue, ..Options::default() });
+    let time = Arc::clone(&disk);
+    meanwhile(move || time.pass(SECOND));
+    let options = IoOptions::default().with_timeout(Some(SECOND));
+    let error = device.write_at_with(&[1; 4096], 0, options).unwrap_err();
+    assert_eq!((error.fault.kind, disk.held()), (Kind::TimedOut, vec![0]));
+    let mut lane = Lane::open(&device);
+    lane.send(write(0, 2, 1, Flags::NONE));
+    assert_eq!(lane.channel.wait(&mut lane.done, Some(Span::default())), 0);
+    assert_eq!(disk.held(), [0]);
+    disk.finish(0);
+    for _ in 0..4 {
+        lane.channel.wait(&mut lane.done, Some(Span::default()));
+        disk.finish_all();
+    }
+    assert_eq!((lane.kind(1), disk.byte(0)), (None, 2));
+}

@@ -58,25 +58,21 @@ impl CallWaiter {
     }
 }
 
-/// How a call has ended.
-pub(crate) struct Called {
-    /// The bio, or a substitute without memory if the device still has it at the deadline.
-    pub(crate) bio: Bio,
-    /// The lane still has something of this call, or of others, and no thread runs it.
-    pub(crate) needs_help: bool,
-}
-
 impl AsyncLane {
-    /// Carries out a bio and waits for it, until its deadline. `until` is that deadline, unless the memory of the bio is borrowed.
-    pub(crate) fn run_call(self: &Arc<Self>, bio: Bio, until: Option<Time>, waiter: &CallWaiter) -> Called {
+    /// Carries out a bio and waits for it, until its deadline. `until` is that deadline, unless the memory of the bio is borrowed. Returns
+    /// the bio, or a substitute without memory if the device still has it at the deadline.
+    pub(crate) fn run_call(self: &Arc<Self>, bio: Bio, until: Option<Time>, waiter: &CallWaiter) -> Bio {
         let reply = self.start_call(bio, &waiter.waker);
         // The calling thread does not run the lane where another can: code of the program that belongs to other I/Os of the lane
         // would have to wait for the end of this call.
         let is_simulated = self.clock.simulated().is_some();
         let is_run = !is_simulated && !service::is_this_thread() && self.watch_for_call();
         let bio = self.wait_for_call(&reply, until, is_run, waiter);
-        let is_left = !is_run && !self.is_idle();
-        Called { bio, needs_help: is_left && (is_simulated || !self.watch(true)) }
+        if !is_run && !is_simulated && !self.is_idle() {
+            // Without the service thread other calls run the lane while they wait.
+            self.watch(true);
+        }
+        bio
     }
 
     /// Waits for the bio of a call. `is_run`: a thread runs the lane.
