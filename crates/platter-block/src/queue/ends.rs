@@ -239,7 +239,7 @@ impl<S: Store> Queue<S> {
             self.note_attention();
         }
         S::run_timers(self, now);
-        self.alarm = self.first_timer().unwrap_or(NEVER);
+        self.alarm = self.first_timer();
         true
     }
 
@@ -247,14 +247,15 @@ impl<S: Store> Queue<S> {
     #[inline]
     pub(super) fn next_timer(&self) -> Option<Time> {
         // Every timer sets the alarm when it begins.
-        if self.alarm == NEVER { None } else { self.first_timer() }
+        let first = if self.alarm == NEVER { NEVER } else { self.first_timer() };
+        (first != NEVER).then_some(first)
     }
 
-    fn first_timer(&self) -> Option<Time> {
-        let pause = Some(self.paused.next()).filter(|&at| at != NEVER);
-        let times =
-            [self.silence_timer(), pause, self.store.timer(), self.order.deadline(), self.barrier_deadline()];
-        times.into_iter().flatten().min()
+    /// The same, or [`NEVER`].
+    fn first_timer(&self) -> Time {
+        let or_never = |at: Option<Time>| at.unwrap_or(NEVER);
+        let order = or_never(self.order.deadline()).min(or_never(self.barrier_deadline()));
+        self.silence_timer().min(self.paused.next()).min(or_never(self.store.timer())).min(order)
     }
 
     /// Until when a barrier waits for other queues of the device.

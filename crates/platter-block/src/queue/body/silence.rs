@@ -73,8 +73,9 @@ impl<S: Store> Queue<S> {
     }
 
     /// When the timer is due; the timer of an empty queue belongs to a request that is back.
-    pub(in crate::queue) fn silence_timer(&self) -> Option<Time> {
-        Some(self.silence.due).filter(|&at| at != NEVER && self.in_flight > 0)
+    #[inline]
+    pub(in crate::queue) fn silence_timer(&self) -> Time {
+        if self.in_flight > 0 { self.silence.due } else { NEVER }
     }
 
     /// Looks for requests whose time or grace is over if the timer is due.
