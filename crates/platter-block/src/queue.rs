@@ -71,11 +71,9 @@
 //!   the disk keeps the order. If any request fails meanwhile, the disk aborts what must follow it, the queue takes
 //!   everything behind the barrier back, and the barrier drains (`SchedQueue::break_tag`, `SchedQueue::tag_done`).
 //!   ordered-tags.md (docs/ordered-tags.md) has the rules.
-//! - **Across lanes** the gate enforces barriers. A lane that sends one closes the gate. From then on every lane sends
-//!   its bios to the shared queue, where they are held in order behind the barrier, and a hard barrier waits until no
-//!   lane is busy (`SchedQueue::set_outside`). When it completes, the gate opens. A lane announces that it is busy
-//!   before it reads the gate, and a lane closes the gate before it reads the busy flags, so that one of the two sees
-//!   the other (`Busy::enter`).
+//! - **Across lanes** a barrier freezes the device: from then on every lane sends its bios to the shared queue, where they
+//!   are held in order behind the barrier, and a hard barrier waits until no lane is busy (`SchedQueue::set_outside`). When
+//!   it ends, the lanes are thawed (`crates/platter-disk/src/disk_backend/freeze.rs`).
 //!
 //! **Invariant:** no bio submitted after a hard barrier starts before the barrier is complete and durable, on any lane
 //! of the device. As an ordered tag: it takes no effect before.

@@ -35,6 +35,7 @@ mod control;
 mod depth;
 mod extent;
 pub(crate) mod flushes;
+mod freeze;
 pub(crate) mod gate;
 mod lane;
 mod lanes;

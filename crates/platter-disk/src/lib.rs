@@ -11,8 +11,8 @@
 //!    (`CopyRules::needs`) uses bios over memory of the library (`Copied::run`).
 //! 3. **The caller's plug.** `DiskLane::submit` adds the bio to a list. `DiskLane::run` and `DiskLane::wait` empty it
 //!    as one batch.
-//! 4. **The gate.** `DiskLane::enter` checks the `Gate` once for the batch. If it is open and the device has no
-//!    elevator, the bios go to the lane's own queue, a `DirectQueue`. If it is closed by a barrier, or the device has
+//! 4. **The gate.** `DiskLane::enter` checks the `Gate` once for the batch. If it is not frozen and the device has no
+//!    elevator, the bios go to the lane's own queue, a `DirectQueue`. If a barrier has frozen it, or the device has
 //!    an elevator, they go to the inbox of the shared queue, a `SchedQueue` (`DiskLane::send_all`). Barriers, writes
 //!    that need a flush, and flushes go there (`DiskLane::queue_rest`), but for the lone flush of a sleeping caller
 //!    (`DiskLane::flush_here`).

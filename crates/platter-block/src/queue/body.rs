@@ -145,7 +145,7 @@ pub struct Queue<S: Store> {
     pub(super) in_flight: u32,
     pub(super) done: Vec<Bio>,
     spare: Vec<Bio>,
-    pub(super) frozen: bool,
+    pub(super) quiesced: bool,
     /// Something waits for other reasons than the depth, the driver has overdue requests, or the device has failed.
     pub(super) attention: bool,
     /// Something needs the slow paths: `attention`, a trace, a timeout or a freeze.
@@ -187,7 +187,7 @@ impl<S: Store> Queue<S> {
             in_flight: 0,
             done: Vec::with_capacity(capacity),
             spare: Vec::new(),
-            frozen: false,
+            quiesced: false,
             attention: false,
             care: false,
             error: false,
@@ -448,7 +448,7 @@ impl<S: Store> Queue<S> {
             || self.silence.is_watched()
             || self.withdrawn > 0
             || self.failed;
-        self.care = self.attention || self.frozen || self.sink.is_some() || self.settings.limit_time();
+        self.care = self.attention || self.quiesced || self.sink.is_some() || self.settings.limit_time();
         self.counters.held.set(held as u64);
     }
 
@@ -498,20 +498,20 @@ impl<S: Store> Queue<S> {
         self.store.set_size(size);
     }
 
-    /// Starts no further request until [`Queue::unfreeze`]; requests with the driver continue.
-    pub fn freeze(&mut self) {
-        self.frozen = true;
+    /// Starts no further request until [`Queue::unquiesce`]; requests with the driver continue.
+    pub fn quiesce(&mut self) {
+        self.quiesced = true;
         self.note_attention();
     }
 
     /// Lets requests start again.
-    pub fn unfreeze(&mut self) {
-        self.frozen = false;
+    pub fn unquiesce(&mut self) {
+        self.quiesced = false;
         self.note_attention();
     }
 
-    /// Whether the queue is frozen.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
+    /// Whether the queue is quiesced.
+    pub fn is_quiesced(&self) -> bool {
+        self.quiesced
     }
 }

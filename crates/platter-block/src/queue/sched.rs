@@ -106,7 +106,7 @@ impl Store for Scheduler {
 
     #[inline]
     fn next(queue: &mut Queue<Self>, now: Time) -> Option<u32> {
-        if queue.in_flight >= queue.settings.depth || queue.frozen {
+        if queue.in_flight >= queue.settings.depth || queue.quiesced {
             return None;
         }
         if queue.attention {
@@ -327,7 +327,7 @@ impl SchedQueue {
     /// When the elevator wants to be asked again even if nothing happens.
     pub fn elevator_wakeup(&self) -> Option<Time> {
         // The time only matters if the elevator would be asked then.
-        let asked = !self.frozen && self.store.ready.is_empty() && self.in_flight < self.settings.depth;
+        let asked = !self.quiesced && self.store.ready.is_empty() && self.in_flight < self.settings.depth;
         let elevator = self.store.elevator.as_ref().filter(|_| asked && !self.store.plug.is_plugged());
         elevator.and_then(|e| e.next_wakeup())
     }

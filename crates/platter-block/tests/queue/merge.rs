@@ -179,9 +179,9 @@ fn an_elevator_that_waits_is_asked_again_in_time() {
     assert!(rig.disk().held.is_empty());
     let at = rig.now + Span::from_millis(5);
     assert_eq!(rig.lane.queue.next_wakeup(), Some(at));
-    rig.lane.queue.freeze();
-    assert_eq!(rig.lane.queue.next_wakeup(), None, "a frozen queue would not ask it");
-    rig.lane.queue.unfreeze();
+    rig.lane.queue.quiesce();
+    assert_eq!(rig.lane.queue.next_wakeup(), None, "a quiesced queue would not ask it");
+    rig.lane.queue.unquiesce();
     rig.now = at;
     rig.run();
     assert_eq!(rig.disk().held.len(), 1);

@@ -228,7 +228,7 @@ impl Simulation {
 
     /// Runs until everything has completed.
     fn settle(&mut self) {
-        self.rig.lane.queue.unfreeze();
+        self.rig.lane.queue.unquiesce();
         let now = self.rig.now;
         self.rig.lane.queue.set_outside(now, Rest::Settled);
         if self.rng.chance(30) {
@@ -265,8 +265,8 @@ impl Simulation {
                 let elevator = elevator(&mut self.rng);
                 self.rig.lane.queue.switch_elevator(self.rig.now, elevator);
             }
-            88 => self.rig.lane.queue.freeze(),
-            89..91 => self.rig.lane.queue.unfreeze(),
+            88 => self.rig.lane.queue.quiesce(),
+            89..91 => self.rig.lane.queue.unquiesce(),
             91 => self.rig.lane.queue.set_depth(1 + self.rng.below(12) as u32),
             92..94 => {
                 let rest = pick(&mut self.rng, &[Rest::Settled, Rest::Started, Rest::Waits]);

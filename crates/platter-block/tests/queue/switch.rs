@@ -83,13 +83,13 @@ fn a_new_elevator_hears_only_of_its_own_requests() {
 }
 
 #[test]
-fn a_frozen_queue_starts_nothing_and_loses_nothing() {
+fn a_quiesced_queue_starts_nothing_and_loses_nothing() {
     for elevator in elevators() {
         let mut rig = loaded(elevator, true, 11);
         rig.disk().mode = Mode::Manual;
         rig.run();
-        rig.lane.queue.freeze();
-        assert!(rig.lane.queue.is_frozen());
+        rig.lane.queue.quiesce();
+        assert!(rig.lane.queue.is_quiesced());
         let started = rig.disk().starts().len();
         more(&mut rig, &mut Rng(12), 20);
         rig.disk().finish_all();
@@ -98,7 +98,7 @@ fn a_frozen_queue_starts_nothing_and_loses_nothing() {
         rig.run();
         assert_eq!(rig.disk().starts().len(), started, "{elevator}");
         assert_eq!(rig.lane.queue.in_flight(), 0);
-        rig.lane.queue.unfreeze();
+        rig.lane.queue.unquiesce();
         rig.disk().mode = Mode::Shuffled;
         rig.drain();
     }

@@ -28,7 +28,7 @@ const NAP: Duration = Duration::from_millis(1);
 
 /// Waits until the driver has returned everything, at most for some seconds. Nothing more is started.
 fn drain<S: Store>(lane: &mut QueueLane<S>, clock: &Clock) {
-    lane.queue.freeze();
+    lane.queue.quiesce();
     wait_for(lane, clock, PATIENCE);
     if lane.in_flight() > 0 {
         lane.cancel_where(clock.now(), &|_| true, Kind::Cancelled);
@@ -159,7 +159,7 @@ impl Shared {
         if lane.in_flight() == 0 {
             return;
         }
-        lane.queue.freeze();
+        lane.queue.quiesce();
         discard_done(&mut lane);
         let queue: Weak<dyn LeftQueue> = Weak::clone(&self.itself) as Weak<dyn LeftQueue>;
         let left = lane.queue.has_changes().then(|| left_with_disk(Some(queue))).flatten();

@@ -1,6 +1,7 @@
 //! The shared queue of a disk and how it is run.
 
-use super::lanes::{Hold, LaneCell};
+use super::freeze::{freezes, lane_of};
+use super::lanes::LaneCell;
 use super::silence::Silent;
 use super::{NO_CHANNEL, Shared, SharedLane};
 use crate::lock_meter::{Part, Parts};
@@ -9,16 +10,9 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::Lane;
-use platter_block::queue::{Prebuilt, QueueLane, Rest, SchedQueue};
-use platter_block::time::{Span, Time};
+use platter_block::queue::{Prebuilt, QueueLane, SchedQueue};
+use platter_block::time::Time;
 use std::sync::Arc;
-
-/// Flag in the route of a bio: its sender closed the gate, and its completion opens it.
-pub(super) const CLOSED_GATE: u32 = 1 << 31;
-
-/// How soon a barrier that waits for lanes checks them again if the device's completions can be seen from here:
-/// nothing announces them.
-const LOOK_AGAIN: Span = Span::from_millis(5);
 
 /// Most rounds that a thread runs the queue in a row, because other threads have work for it. Enough that a thread seldom
 /// leaves, and few enough that its own caller does not wait long.
@@ -38,7 +32,7 @@ pub(super) struct Control {
     /// When the queue must be run even if nothing completes, as sleeping lanes may know it.
     alarm: Option<Time>,
     /// When to check again the lanes that a barrier waits for.
-    look_at: Option<Time>,
+    pub(super) look_at: Option<Time>,
     /// The queue is silent.
     pub(super) silent: Option<Silent>,
     inbox: Vec<(Bio, Prebuilt)>,
@@ -188,7 +182,7 @@ impl Shared {
     /// `waits`: a thread waits for its bios, so the queue is not left plugged.
     fn run_queue(&self, now: Time, control: &mut Control, waits: bool) {
         let mut parts = Parts::begin();
-        let barriers = control.inbox.iter().any(|(bio, _)| bio.route() & CLOSED_GATE != 0);
+        let barriers = control.inbox.iter().any(|(bio, _)| freezes(bio));
         let mut inbox = std::mem::take(&mut control.inbox);
         let _held = match &self.scope {
             Some(lock) => Some(lock.hold(&self.control_counters, self.settings.lock_stamps)),
@@ -239,20 +233,6 @@ impl Shared {
         parts.end(Part::Dispatch);
     }
 
-    /// A barrier was given up: records the lanes that caused it.
-    #[cold]
-    fn note_stall(&self) {
-        let lanes = self.lanes.that_hold();
-        let text = match lanes.is_empty() {
-            true => "other lanes of the device had I/O that they did not report".to_string(),
-            false => format!(
-                "{} had I/O out and did not poll for it; poll or close it, or raise barrier_timeout",
-                lanes.join("; ")
-            ),
-        };
-        *lock(&self.stall) = text;
-    }
-
     /// Fails the shared queue of a disk that does not answer, or has it go on. Called before bios are taken in.
     #[inline]
     fn look_at_silence(&self, now: Time, control: &mut Control) {
@@ -278,33 +258,6 @@ impl Shared {
         self.lanes.ring_all();
     }
 
-    /// Tells a barrier whether lanes have anything in their own queues.
-    fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
-        // In a simulation the events of the disks are sufficient.
-        let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
-        control.look_at = None;
-        if !barriers && !control.queue().barrier_pending() {
-            return;
-        }
-        let hold = self.lanes.hold();
-        let queue = control.queue();
-        let only_places = queue.soft_barrier_pending();
-        // Lanes are counted as complete only for a barrier that can then start.
-        let counts = |queue: &SchedQueue| !only_places && queue.is_settled() && self.lanes.count_complete();
-        let rest = match hold {
-            Hold::Nothing => Rest::Settled,
-            Hold::Report if counts(queue) => Rest::Settled,
-            Hold::Report | Hold::Device | Hold::Unseen => Rest::Started,
-            Hold::Owner => Rest::Waits,
-        };
-        queue.set_outside(now, rest);
-        // A lane announces without an atomic exchange that it has started everything, so a barrier may not see it at
-        // once.
-        if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
-            control.look_at = look_at;
-        }
-    }
-
     /// Delivers completed bios to their lanes.
     fn deliver(&self, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
         let mut done = std::mem::take(&mut control.done);
@@ -326,10 +279,8 @@ impl Shared {
             None => (None, None, None),
         };
         let of_others = done.drain(..).filter_map(|bio| {
-            if bio.route() & CLOSED_GATE != 0 {
-                self.gate.open();
-            }
-            let route = bio.route() & !CLOSED_GATE;
+            self.thaw_after(&bio);
+            let route = lane_of(&bio);
             match &mut kept {
                 Some(kept) if own == Some(route) => {
                     kept.push(bio);

@@ -1,8 +1,8 @@
 //! The gate of a device: keeps otherwise independent lanes in order around a barrier, and tells them of changes.
 //!
-//! A lane checks the gate once per batch; while it is closed the lane's bios go to the shared queue, where the
-//! barrier is. The thread that closes the gate can then wait until every lane's own queue is empty: a lane announces
-//! that it becomes busy before it checks the gate, and the closer closes the gate before it checks the lanes. Both
+//! A lane checks the gate once per batch; while it is frozen the lane's bios go to the shared queue, where the
+//! barrier is (`freeze.rs`). The thread that freezes it can then wait until every lane's own queue is empty: a lane announces
+//! that it becomes busy before it checks the gate, and the thread freezes the gate before it checks the lanes. Both
 //! are sequentially consistent, so at least one of the two sees the other (Dekker's argument).
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -13,8 +13,8 @@ const SHARED: u64 = 1 << 63;
 const LEFT: u64 = 1 << 62;
 /// All bios go through the shared queue, which fails them: the disk does not answer.
 const FAILED: u64 = 1 << 61;
-/// Number of closings that have not been opened.
-const CLOSINGS: u64 = (1 << 32) - 1;
+/// Number of freezes that have not been thawed.
+const FREEZES: u64 = (1 << 32) - 1;
 /// Number of changes that lanes have to look up, modulo 2^24.
 const CHANGE: u64 = 1 << 32;
 const CHANGES: u64 = ((1 << 24) - 1) * CHANGE;
@@ -29,8 +29,8 @@ impl View {
 
     /// Nothing new may start on a lane's own queue.
     #[inline]
-    pub(crate) fn is_closed(self) -> bool {
-        self.0 & CLOSINGS != 0
+    pub(crate) fn is_frozen(self) -> bool {
+        self.0 & FREEZES != 0
     }
 
     /// Everything goes through the shared queue.
@@ -54,13 +54,13 @@ impl View {
         self.0 & LEFT != 0
     }
 
-    /// The open gate of a device without an elevator whose disk answers, with the present count of changes.
+    /// The gate of a device that is not frozen, without an elevator whose disk answers, with the present count of changes.
     pub(crate) fn open(self) -> View {
         View(self.0 & CHANGES)
     }
 }
 
-/// The number of closings, the device's mode, and the number of changes.
+/// The number of freezes, the device's mode, and the number of changes.
 pub(crate) struct Gate(AtomicU64);
 
 impl Gate {
@@ -73,13 +73,13 @@ impl Gate {
         View(self.0.load(Ordering::SeqCst))
     }
 
-    /// Closes the gate once more.
-    pub(crate) fn close(&self) {
+    /// Freezes the lanes once more.
+    pub(crate) fn freeze(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Undoes one closing.
-    pub(crate) fn open(&self) {
+    /// Undoes one freeze.
+    pub(crate) fn thaw(&self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -143,7 +143,7 @@ impl Busy {
     }
 
     /// Announces work, then checks the gate. `false`: the gate is not as `expected`, and the announcement is
-    /// withdrawn. The thread that closed the gate may have seen it, so the shared queue must be run now.
+    /// withdrawn. The thread that froze the gate may have seen it, so the shared queue must be run now.
     #[inline]
     pub(crate) fn enter(&self, gate: &Gate, expected: View) -> bool {
         self.0.swap(BUSY, Ordering::SeqCst);
@@ -170,7 +170,7 @@ impl Busy {
         }
     }
 
-    /// Everything has completed. Sequentially consistent too: the owner checks the gate next, and a closer that still
+    /// Everything has completed. Sequentially consistent too: the owner checks the gate next, and a thread that froze it and still
     /// saw the lane busy relies on that.
     #[inline]
     pub(crate) fn leave(&self) {

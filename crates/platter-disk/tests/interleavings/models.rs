@@ -43,12 +43,12 @@ fn a_closed_gate_keeps_lanes_out() {
             })
         };
         let (gate, busy, inside) = &*shared;
-        gate.close();
-        assert!(gate.look().is_closed());
+        gate.freeze();
+        assert!(gate.look().is_frozen());
         if busy.look() == Seen::Idle {
             inside.with_mut(|_| ());
         }
-        gate.open();
+        gate.thaw();
         lane.join().unwrap();
     });
 }
@@ -90,7 +90,7 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
             spawn(move || {
                 if shared.lanes[lane].enter(&shared.gate, open(&shared.gate)) {
                     shared.lanes[lane].leave();
-                    if !shared.gate.look().is_closed() {
+                    if !shared.gate.look().is_frozen() {
                         return;
                     }
                 }
@@ -98,7 +98,7 @@ fn a_barrier_is_started_by_whoever_leaves_last() {
                 shared.run();
             })
         });
-        shared.gate.close();
+        shared.gate.freeze();
         *lock(&shared.inbox) = true;
         shared.run();
         lanes.into_iter().for_each(|lane| lane.join().unwrap());
@@ -153,7 +153,7 @@ fn a_lane_that_is_counted_starts_nothing_more() {
                 lane.busy.leave();
             })
         };
-        lane.gate.close();
+        lane.gate.freeze();
         let is_complete = || lane.outstanding.load(Ordering::SeqCst) == 0;
         let goes_ahead = match lane.busy.look() {
             Seen::Idle => true,
@@ -174,23 +174,23 @@ fn the_gate_counts_and_keeps_its_mode() {
         let other = {
             let gate = Arc::clone(&gate);
             spawn(move || {
-                gate.close();
+                gate.freeze();
                 gate.announce_change();
                 gate.set_shared(false);
-                gate.open();
+                gate.thaw();
             })
         };
         let before = gate.look().open();
-        gate.close();
+        gate.freeze();
         gate.set_failed(true);
         gate.set_leftovers(true);
-        assert!(gate.look().is_closed() && gate.look().is_failed() && gate.look().has_leftovers());
+        assert!(gate.look().is_frozen() && gate.look().is_failed() && gate.look().has_leftovers());
         gate.set_failed(false);
         gate.set_leftovers(false);
-        assert!(gate.look().is_closed() && !gate.look().is_failed());
-        gate.open();
+        assert!(gate.look().is_frozen() && !gate.look().is_failed());
+        gate.thaw();
         other.join().unwrap();
-        assert!(!gate.look().is_closed() && !gate.look().is_shared());
+        assert!(!gate.look().is_frozen() && !gate.look().is_shared());
         let after = gate.look();
         assert!(after == after.open() && after != View::NEVER);
         gate.announce_change();

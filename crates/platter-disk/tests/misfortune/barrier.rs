@@ -109,3 +109,54 @@ fn what_a_barrier_has_gone_ahead_of_is_not_started_again() {
         assert!(disk.held().is_empty());
     }
 }
+
+/// However a barrier ends, lanes use their own queues again: they do not run the shared one any more.
+#[test]
+fn the_lanes_are_thawed_however_the_barrier_ends() {
+    type End = fn(&Disk, &mut Lane, &mut Lane);
+    let ends: [(&str, Option<Kind>, End); 4] = [
+        ("carried out", None, |disk, _, two| {
+            for _ in 0..4 {
+                disk.finish_all();
+                two.poll();
+            }
+        }),
+        ("failed by the disk", Some(Kind::Io), |disk, one, two| {
+            disk.finish(0);
+            one.poll();
+            two.poll();
+            for _ in 0..4 {
+                if disk.held().contains(&8192) {
+                    disk.finish_with(8192, Some(-5));
+                }
+                disk.finish_all();
+                two.poll();
+            }
+        }),
+        ("cancelled", Some(Kind::Cancelled), |disk, _, two| {
+            two.channel.cancel(2);
+            two.poll();
+            disk.finish(0);
+        }),
+        ("not able to start", Some(Kind::Unsettled), |disk, _, two| {
+            for _ in 0..3 {
+                disk.pass(Span::from_secs(40));
+                two.poll();
+            }
+            disk.finish(0);
+        }),
+    ];
+    for (what, kind, end) in ends {
+        let (disk, device, mut one) = neglected("none", what == "carried out");
+        let mut two = Lane::open(&device);
+        two.send(write(8192, 2, 2, Flags::HARD_BARRIER));
+        end(&disk, &mut one, &mut two);
+        assert_eq!(two.kind(2), kind, "{what}");
+        one.poll();
+        let before = device.counters().lock_acquisitions;
+        one.send(write(65536, 3, 3, Flags::NONE));
+        disk.finish(65536);
+        one.poll();
+        assert_eq!((one.kind(3), device.counters().lock_acquisitions), (None, before), "{what}");
+    }
+}

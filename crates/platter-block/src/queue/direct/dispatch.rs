@@ -53,7 +53,7 @@ impl Store for Backlog {
     }
 
     fn next(queue: &mut Queue<Self>, now: Time) -> Option<u32> {
-        if queue.in_flight >= queue.settings.depth || queue.frozen {
+        if queue.in_flight >= queue.settings.depth || queue.quiesced {
             return None;
         }
         let (bio, more) = match queue.retries.pop_front() {

@@ -102,7 +102,7 @@ impl Drop for DiskLane {
         self.unplug(self.shared.clock.now());
         let queue = Arc::downgrade(&self.shared);
         self.shared.lanes.remove(self.route, self.away, || left_in_queue(queue));
-        if self.away > 0 || self.shared.gate.look().is_closed() {
+        if self.away > 0 || self.shared.gate.look().is_frozen() {
             // The thread that runs the queue may be in its last round, and no other visit follows: after this wait it has been run.
             self.shared.run_control(self.shared.clock.now(), None);
             self.shared.with_control(|_| ());

@@ -105,7 +105,7 @@ impl DiskLane {
                 self.looked = gate.open();
                 self.look_up_changes();
             }
-            if gate.is_shared() || gate.is_closed() {
+            if gate.is_shared() || gate.is_frozen() {
                 self.send_all();
                 return false;
             }
@@ -208,7 +208,7 @@ impl DiskLane {
     /// A barrier may have waited for this lane.
     #[cold]
     pub(super) fn help_barrier(&mut self, now: Time) {
-        if self.shared.gate.look().is_closed() {
+        if self.shared.gate.look().is_frozen() {
             self.help(now);
         }
     }

@@ -1,8 +1,8 @@
 //! Sends bios of a lane to the shared queue, cancels bios that are not in its own, and flushes on the thread of a caller that sleeps
 //! until it is done anyway: without a driver, a thread of the kernel and the wake-ups between them.
 
-use super::super::control::CLOSED_GATE;
 use super::super::flushes::{Ended, Turn};
+use super::super::freeze::lane_of;
 use super::DiskLane;
 use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
@@ -55,19 +55,14 @@ impl DiskLane {
         }
     }
 
-    /// Sends a bio to the shared queue. A barrier closes the gate until it has completed: later bios of any lane
+    /// Sends a bio to the shared queue. A barrier freezes the lanes until it has ended: later bios of any lane
     /// go the same way and so queue up behind it.
     fn send(&mut self, mut bio: Bio) {
         if bio.op() == Op::Flush {
             // Data to be made durable may lie beyond the end of a file that was truncated in the meantime.
             let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
-        let mut route = self.route;
-        if bio.flags().intersects(Flags::BARRIERS) {
-            self.shared.gate.close();
-            route |= CLOSED_GATE;
-        }
-        bio.set_route(route);
+        self.shared.freeze_for(&mut bio, self.route);
         self.go_away(1);
         let mut inbox = lock(&self.shared.inbox);
         inbox.push((bio, Prebuilt::NOT));
@@ -149,7 +144,7 @@ impl DiskLane {
     #[cold]
     pub(super) fn cancel_away(&mut self, now: Time, what: &Cancel) {
         let (route, shared) = (self.route, Arc::clone(&self.shared));
-        let which = |bio: &Bio| what.matches(bio) && bio.route() & !CLOSED_GATE == route;
+        let which = |bio: &Bio| what.matches(bio) && lane_of(bio) == route;
         let mut cancelled = Vec::new();
         shared.with_control(|control| {
             let mut inbox = lock(&shared.inbox);
@@ -163,9 +158,7 @@ impl DiskLane {
         });
         self.away -= cancelled.len();
         for bio in cancelled {
-            if bio.route() & CLOSED_GATE != 0 {
-                shared.gate.open();
-            }
+            shared.thaw_after(&bio);
             self.refuse(bio, taken_back(what));
         }
         self.help(now);
