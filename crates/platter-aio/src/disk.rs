@@ -9,9 +9,10 @@ use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Completion, Driver, Features, Geometry, Started};
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::time::{Span, Time};
+use platter_wait::EventFd;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr::null;
@@ -84,7 +85,7 @@ struct Slot {
 struct AioChannel {
     file: Arc<File>,
     /// Signalled with each end.
-    eventfd: OwnedFd,
+    eventfd: EventFd,
     free: Vec<Slot>,
     taken: Vec<Slot>,
     /// Addresses of the blocks to wait for; kept for its memory.
@@ -96,26 +97,14 @@ unsafe impl Send for AioChannel {}
 
 impl AioChannel {
     fn new(file: Arc<File>, depth: u32) -> io::Result<AioChannel> {
-        // SAFETY: takes no memory.
-        let eventfd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if eventfd < 0 {
-            return Err(io::Error::last_os_error());
-        }
         let slot = || Slot { block: Box::default(), tag: 0, refused: None };
         Ok(AioChannel {
             file,
-            // SAFETY: a new descriptor, which nothing else owns.
-            eventfd: unsafe { OwnedFd::from_raw_fd(eventfd) },
+            eventfd: EventFd::new()?,
             free: (0..depth).map(|_| slot()).collect(),
             taken: Vec::with_capacity(depth as usize),
             list: Vec::with_capacity(depth as usize),
         })
-    }
-
-    fn signal(&self) {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: the memory has eight bytes.
-        unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
 
     /// Blocks until a request has ended or the time has passed.
@@ -154,7 +143,7 @@ impl Driver for AioChannel {
         block.aio_fildes = self.file.as_raw_fd();
         block.aio_offset = request.pos as libc::off_t;
         block.aio_sigevent =
-            Event { sigev_notify: SIGEV_EVENTFD, sigev_signo: self.eventfd.as_raw_fd(), ..Event::NONE };
+            Event { sigev_notify: SIGEV_EVENTFD, sigev_signo: self.eventfd.raw(), ..Event::NONE };
         let segment = request.single_segment();
         if let Some(segment) = segment {
             block.aio_buf = segment.addr().cast();
@@ -181,7 +170,7 @@ impl Driver for AioChannel {
             return false;
         }
         if slot.refused.is_some() {
-            self.signal();
+            self.eventfd.signal();
         }
         self.taken.push(slot);
         true
@@ -193,9 +182,7 @@ impl Driver for AioChannel {
         if self.taken.is_empty() {
             return;
         }
-        let mut count = [0u8; 8];
-        // SAFETY: the memory has eight bytes.
-        unsafe { libc::read(self.eventfd.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+        self.eventfd.clear();
         let mut at = 0;
         while let Some(slot) = self.taken.get_mut(at) {
             match AioChannel::result(slot) {
@@ -216,7 +203,7 @@ impl Driver for AioChannel {
     }
 
     fn wait_handle(&self) -> Option<i32> {
-        Some(self.eventfd.as_raw_fd())
+        Some(self.eventfd.raw())
     }
 
     fn cancel(&mut self, _now: Time, tag: u32) -> bool {

@@ -27,6 +27,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use seats::Seats;
 use shared::Shared;
+use std::fmt::Display;
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -77,7 +78,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         return Err(ServeError::usage(format!("{given} bytes of memory for requests: at least {least}")));
     }
     let (mount, fuse) = mount::mount(Path::new(start.address), start.options.allow_other)?;
-    let refuse = |what: &str, error: Errno| {
+    let refuse = |what: &str, error: &dyn Display| {
         ServeError::system(format!("cannot serve on {}: {what}: {error}", start.address))
     };
     let threads = thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
@@ -96,11 +97,11 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     let slow = sender;
     let mut descriptors = Vec::new();
     for _ in 1..threads {
-        descriptors.push(descriptor::clone(&fuse).map_err(|error| refuse("another descriptor", error))?);
+        descriptors.push(descriptor::clone(&fuse).map_err(|error| refuse("another descriptor", &error))?);
     }
     descriptors.push(fuse);
     for fuse in descriptors {
-        let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", error))?;
+        let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", &error))?;
         shared.seats.bells.add(&post.bell);
         let (shared, slow) = (Arc::clone(&shared), slow.clone());
         let builder = thread::Builder::new().name("fuse".to_owned());

@@ -5,12 +5,13 @@
 
 use crate::error::ServeError;
 use listenfd::ListenFd;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use platter_wait::EventFd;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_acceptconn;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -89,7 +90,7 @@ fn socket(all: &mut ListenFd, at: usize) -> Result<Socket, String> {
 pub(crate) struct Inherited {
     socket: Socket,
     /// An event counter that ends the waiting.
-    wake: OwnedFd,
+    wake: EventFd,
     closed: AtomicBool,
     taken: Arc<AtomicBool>,
 }
@@ -158,7 +159,7 @@ impl Inherited {
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         // It fails only when the counter is full, and then the waiting ends as well.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        self.wake.signal();
     }
 }
 
@@ -211,8 +212,7 @@ impl Entry {
             Ok(Socket::Unix(unix)) => unix.try_clone().map(Socket::Unix),
         };
         let socket = socket.map_err(|error| cannot(error.to_string()))?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| cannot(io::Error::from(error).to_string()))?;
+        let wake = EventFd::new().map_err(|error| cannot(error.to_string()))?;
         if self.taken.swap(true, Ordering::AcqRel) {
             return Err(cannot("another export uses it".to_owned()));
         }

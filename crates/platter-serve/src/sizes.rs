@@ -5,7 +5,8 @@
 
 use platter_block::backend::Backend;
 use platter_disk::device::Device;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use platter_wait::EventFd;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -18,7 +19,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A thread that measures a device when its files change. Dropping it ends the thread.
 pub(crate) struct SizeWatch {
-    end: Arc<OwnedFd>,
+    end: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -35,7 +36,7 @@ impl SizeWatch {
             return None;
         }
         let changes = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-        let end = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
+        let end = Arc::new(EventFd::new().ok()?);
         let watched = Watched { backend, changes, end: Arc::clone(&end), pause };
         watched.set().ok()?;
         let thread = thread::Builder::new().name("platter-sizes".to_owned()).spawn(move || watched.run());
@@ -45,8 +46,7 @@ impl SizeWatch {
 
 impl Drop for SizeWatch {
     fn drop(&mut self) {
-        // It fails only if it was written 2^64 - 2 times.
-        let _ = rustix::io::write(&self.end, &1u64.to_ne_bytes());
+        self.end.signal();
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported when it happened.
             let _ = thread.join();
@@ -58,7 +58,7 @@ impl Drop for SizeWatch {
 struct Watched {
     backend: Arc<dyn Backend>,
     changes: OwnedFd,
-    end: Arc<OwnedFd>,
+    end: Arc<EventFd>,
     pause: Duration,
 }
 

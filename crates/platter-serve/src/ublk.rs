@@ -26,10 +26,11 @@ use attach::{Attached, Command, Control, Surroundings, Wanted};
 use control_ring::ControlRing;
 use manager::{Job, Manager, Resizes, path};
 use platter_block::event::Watcher;
+use platter_wait::EventFd;
 use queue_ring::QueueRing;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use shared::{Shared, Wake};
+use shared::Shared;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, mpsc};
@@ -286,7 +287,7 @@ impl Queue {
         let mut channel = shared.served.device().channel(depth).map_err(|error| error.to_string())?;
         channel.set_timeouts(false);
         let client = connect((&*devices, &clients), &shared, &peer, jobs)?;
-        let wake = Wake::new().map_err(|error| error.to_string())?;
+        let wake = EventFd::new().map(Arc::new).map_err(|error| error.to_string())?;
         shared.add(&wake);
         let copies = info.flags & feature::USER_COPY != 0;
         let port = QueueRing::new(device, queue, info.depth, info.max_io_bytes as usize, copies)

@@ -1,5 +1,6 @@
 //! Eventfds: the only place that makes them.
 
+use platter_block::lane::Bell;
 use platter_block::time::Span;
 use rustix::event::{EventfdFlags, eventfd};
 use std::cell::Cell;
@@ -49,6 +50,12 @@ impl EventFd {
     /// The descriptor's number.
     pub fn raw(&self) -> RawFd {
         self.0.as_raw_fd()
+    }
+}
+
+impl Bell for EventFd {
+    fn ring(&self) {
+        self.signal();
     }
 }
 

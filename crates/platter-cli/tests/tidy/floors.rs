@@ -24,7 +24,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "platter",
         &[PARTS, &["platter-md", "platter-remote", "platter-protocol", "platter-scsi", "platter-nvme"]],
     ),
-    ("platter-serve", &[PARTS, &["platter-remote", "platter-scsi", "platter"]]),
+    ("platter-serve", &[PARTS, &["platter-wait", "platter-remote", "platter-scsi", "platter"]]),
     ("platter-aio", &[&["platter-block", "platter-wait", "platter-disk"]]),
     ("platter-kit", &[PARTS, &["platter-scsi"]]),
     ("platter-crash", &[&["platter-sim"]]),

@@ -2,9 +2,9 @@
 
 use super::wire;
 use platter_disk::pool::PoolBuf;
-use rustix::event::{EventfdFlags, epoll, eventfd};
+use platter_wait::{Epoll, EventFd, EventFlags};
 use rustix::io::Errno;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ pub(super) const MAX_TRANSFER: usize = 1 << 20;
 
 /// Wakes a worker, and counts what others have finished for it.
 pub(super) struct WorkerWake {
-    pub(super) event: OwnedFd,
+    pub(super) event: EventFd,
     finished: AtomicUsize,
     /// The memory of what is finished.
     returned: Mutex<Vec<PoolBuf>>,
@@ -23,10 +23,9 @@ pub(super) struct WorkerWake {
 }
 
 impl WorkerWake {
-    fn new() -> Result<WorkerWake, Errno> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    fn new() -> io::Result<WorkerWake> {
         Ok(WorkerWake {
-            event,
+            event: EventFd::new()?,
             finished: AtomicUsize::new(0),
             returned: Mutex::default(),
             rung: AtomicBool::new(false),
@@ -36,8 +35,7 @@ impl WorkerWake {
     /// Ends the worker's sleep.
     pub(super) fn ring(&self) {
         self.rung.store(true, Ordering::SeqCst);
-        // A counter that is full wakes as well.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
+        self.event.signal();
     }
 
     /// A request that another thread has carried out for the worker is answered; gives its memory back.
@@ -58,9 +56,7 @@ impl WorkerWake {
 
     /// Answers it.
     pub(super) fn clear(&self) {
-        if self.rung.swap(false, Ordering::SeqCst)
-            && rustix::io::read(&self.event, &mut [0; 8]) == Err(Errno::AGAIN)
-        {
+        if self.rung.swap(false, Ordering::SeqCst) && self.event.clear() == 0 {
             // Between the two steps of `ring`: the next call finds the event.
             self.rung.store(true, Ordering::SeqCst);
         }
@@ -82,17 +78,16 @@ pub(super) struct Post {
     pub(super) fuse: Arc<OwnedFd>,
     pub(super) bell: Arc<WorkerWake>,
     /// Readable when there are requests or the bell was rung.
-    pub(super) any: OwnedFd,
+    pub(super) any: Epoll,
 }
 
 impl Post {
-    pub(super) fn new(fuse: OwnedFd) -> Result<Post, Errno> {
+    pub(super) fn new(fuse: OwnedFd) -> io::Result<Post> {
         let bell = Arc::new(WorkerWake::new()?);
-        let any = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let any = Epoll::new()?;
         // Of the threads that sleep without any request in work, one is woken.
-        let exclusive = epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE;
-        epoll::add(&any, &fuse, epoll::EventData::new_u64(0), exclusive)?;
-        epoll::add(&any, &bell.event, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        any.add(&fuse, EventFlags::IN | EventFlags::EXCLUSIVE)?;
+        any.add(&bell.event, EventFlags::IN)?;
         Ok(Post { fuse: Arc::new(fuse), bell, any })
     }
 }

@@ -23,6 +23,7 @@ use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
+use platter_wait::Epoll;
 use rustix::event::epoll;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -57,7 +58,7 @@ struct Slot {
 pub(super) struct Worker {
     fuse: Arc<OwnedFd>,
     bell: Arc<WorkerWake>,
-    any: OwnedFd,
+    any: Epoll,
     shared: Arc<Shared>,
     slow: Sender<SlowJob>,
     /// Those in use, in places that requests in work remember.

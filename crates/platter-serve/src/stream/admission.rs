@@ -7,27 +7,17 @@ use crate::served::Served;
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
 use platter_disk::clock::Clock;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
-use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use platter_wait::{Epoll, EventFd, EventFlags, PollFlags, is_ready};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
-
-/// Ends the sleep of a connection's thread.
-struct Wake(OwnedFd);
-
-impl Bell for Wake {
-    fn ring(&self) {
-        // It fails only if it has been rung 2^64 - 2 times without an answer.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-}
 
 /// A connection's share, and the request that waits for it.
 pub(crate) struct Admission {
     share: Share,
-    wake: Arc<Wake>,
+    wake: Arc<EventFd>,
     /// Readable once the peer sends no more requests.
-    hangup: OwnedFd,
+    hangup: Epoll,
     /// The next request was admitted, and waits for a slot or for memory; or it has started.
     admitted: bool,
     /// Of the next request, if it has waited: its age counts from then.
@@ -44,10 +34,10 @@ impl Admission {
     ///
     /// # Errors
     /// There is no free descriptor.
-    pub(crate) fn join(served: &Served, client: &Client, socket: impl AsFd) -> Result<Admission, Errno> {
-        let wake = Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?));
-        let hangup = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        epoll::add(&hangup, socket, epoll::EventData::new_u64(0), epoll::EventFlags::RDHUP)?;
+    pub(crate) fn join(served: &Served, client: &Client, socket: impl AsFd) -> io::Result<Admission> {
+        let wake = Arc::new(EventFd::new()?);
+        let hangup = Epoll::new()?;
+        hangup.add(socket, EventFlags::RDHUP)?;
         let share = served.qos().join(client.id, Arc::clone(&wake) as Arc<dyn Bell>);
         let waiting = client.waiting();
         Ok(Admission { share, wake, hangup, admitted: false, mark: None, waiting, waits: None, last: false })
@@ -66,7 +56,7 @@ impl Admission {
 
     /// The descriptors that end a wait.
     pub(crate) fn descriptors(&self) -> [RawFd; 2] {
-        [self.wake.0.as_raw_fd(), self.hangup.as_raw_fd()]
+        [self.wake.raw(), self.hangup.as_raw_fd()]
     }
 
     /// How long to wait at most.
@@ -87,11 +77,8 @@ impl Admission {
 
     /// Answers the bell, and looks whether the peer sends no more.
     pub(crate) fn woken(&mut self) {
-        // Nothing to read: it was not rung.
-        let _ = rustix::io::read(&self.wake.0, &mut [0u8; 8]);
-        let mut fds = [PollFd::new(&self.hangup, PollFlags::IN)];
-        let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        if !self.last && poll(&mut fds, Some(&at_once)).is_ok_and(|n| n > 0) {
+        self.wake.clear();
+        if !self.last && is_ready(&self.hangup, PollFlags::IN) {
             self.last = true;
             // The request that waits starts without being admitted.
             self.share.withdraw();

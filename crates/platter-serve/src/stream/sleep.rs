@@ -4,8 +4,9 @@ use super::admission::Admission;
 use super::socket::Socket;
 use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
-use rustix::event::{PollFd, PollFlags, epoll, poll};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use platter_wait::{Epoll, EventFlags};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 /// What ends a sleep, besides bios that complete and requests that are admitted.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Wants {
 #[derive(Default)]
 pub(crate) struct Sleep {
     /// A descriptor that is readable while the socket can be written to; made at first need.
-    writable: Option<OwnedFd>,
+    writable: Option<Epoll>,
 }
 
 impl Sleep {
@@ -74,9 +75,8 @@ impl Sleep {
 
     fn writable(&mut self, socket: &Socket) -> Option<RawFd> {
         if self.writable.is_none() {
-            let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok()?;
-            let data = epoll::EventData::new_u64(0);
-            epoll::add(&epoll, socket.fd(), data, epoll::EventFlags::OUT).ok()?;
+            let epoll = Epoll::new().ok()?;
+            epoll.add(socket.fd(), EventFlags::OUT).ok()?;
             self.writable = Some(epoll);
         }
         self.writable.as_ref().map(AsRawFd::as_raw_fd)
@@ -88,11 +88,11 @@ fn on_socket(socket: &Socket, wants: Wants) {
     let mut events = PollFlags::empty();
     events.set(PollFlags::IN, wants.receives);
     events.set(PollFlags::OUT, wants.sends);
-    let cut = socket.cut_event().map_or(socket.fd(), |event| event);
+    let cut = socket.cut_event();
     if !socket.is_cut() {
-        let mut fds = [PollFd::new(socket.fd(), events), PollFd::new(cut, PollFlags::IN)];
         // Without a descriptor for it, the end is noticed when the peer takes replies.
-        let count = if std::ptr::eq(cut, socket.fd()) { 1 } else { 2 };
+        let (cut, count) = cut.map_or((socket.fd().as_fd(), 1), |event| (event.as_fd(), 2));
+        let mut fds = [PollFd::new(socket.fd(), events), PollFd::from_borrowed_fd(cut, PollFlags::IN)];
         // Interrupted or not, the caller tries again.
         let _ = poll(&mut fds[..count], None);
     }

@@ -1,6 +1,6 @@
 //! The socket of a connection.
 
-use rustix::event::{EventfdFlags, eventfd};
+use platter_wait::EventFd;
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
@@ -27,7 +27,7 @@ pub(crate) struct Socket {
     /// The connection is to end.
     cut: AtomicBool,
     /// Readable then; made by a thread that sleeps and does not receive.
-    cut_event: OnceLock<Option<OwnedFd>>,
+    cut_event: OnceLock<Option<EventFd>>,
 }
 
 impl Socket {
@@ -84,8 +84,7 @@ impl Socket {
         // Either this finds the event of a thread that is about to sleep, or that thread finds the flag.
         fence(Ordering::SeqCst);
         if let Some(Some(event)) = self.cut_event.get() {
-            // A counter that is full wakes as well.
-            let _ = rustix::io::write(event, &1u64.to_ne_bytes());
+            event.signal();
         }
         self.stop_receiving();
     }
@@ -98,9 +97,8 @@ impl Socket {
 
     /// A descriptor that becomes readable when the connection is to end. [`is_cut`](Socket::is_cut) is to be asked after
     /// it. `None`: the process has no free descriptor.
-    pub(crate) fn cut_event(&self) -> Option<&OwnedFd> {
-        let make = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok();
-        let event = self.cut_event.get_or_init(make).as_ref();
+    pub(crate) fn cut_event(&self) -> Option<&EventFd> {
+        let event = self.cut_event.get_or_init(|| EventFd::new().ok()).as_ref();
         fence(Ordering::SeqCst);
         event
     }

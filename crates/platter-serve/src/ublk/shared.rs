@@ -3,37 +3,9 @@
 use crate::events::Log;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use platter_block::lane::Bell;
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use platter_wait::EventFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Ends the sleep of a worker.
-pub(super) struct Wake(OwnedFd);
-
-impl Wake {
-    pub(super) fn new() -> Result<Arc<Wake>, Errno> {
-        Ok(Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
-    }
-
-    pub(super) fn descriptor(&self) -> &OwnedFd {
-        &self.0
-    }
-
-    pub(super) fn clear(&self) {
-        // Nothing to read: it was not rung.
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
-    }
-}
-
-impl Bell for Wake {
-    fn ring(&self) {
-        // A counter that is full wakes as well.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-}
 
 /// What all threads of a block device share.
 pub(super) struct Shared {
@@ -43,7 +15,7 @@ pub(super) struct Shared {
     /// One for all queues: the kernel's flush is one of the whole block device.
     pub(super) first_flush: FirstFlush,
     hands_on: AtomicBool,
-    wakes: Mutex<Vec<Arc<Wake>>>,
+    wakes: Mutex<Vec<Arc<EventFd>>>,
 }
 
 impl Shared {
@@ -57,14 +29,14 @@ impl Shared {
         Arc::new(Shared { served, memory_bytes, log, first_flush, hands_on, wakes })
     }
 
-    pub(super) fn add(&self, wake: &Arc<Wake>) {
+    pub(super) fn add(&self, wake: &Arc<EventFd>) {
         self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(wake));
     }
 
     /// Ends the workers without an end of the block device: what they have not started is left to the next server.
     pub(super) fn hand_on(&self) {
         self.hands_on.store(true, Ordering::Relaxed);
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake.ring());
+        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake.signal());
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 use super::abi::{Request, op};
 use super::params::MAX_TRANSFER;
 use super::port::Port;
-use super::shared::{Shared, Wake};
+use super::shared::Shared;
 use crate::age::Mark;
 use crate::buffers::Buffers;
 use crate::clients::{Client, Connected, Waiting};
@@ -18,9 +18,9 @@ use platter_block::lane::Bell;
 use platter_block::time::Span;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
+use platter_wait::EventFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -61,7 +61,7 @@ pub(super) struct Worker<P: Port> {
     share: Share,
     waiting: Waiting,
     client: Connected,
-    wake: Arc<Wake>,
+    wake: Arc<EventFd>,
     shared: Arc<Shared>,
     buffers: Buffers,
     /// By tag.
@@ -84,7 +84,7 @@ impl<P: Port> Worker<P> {
         port: P,
         channel: Channel,
         client: Connected,
-        wake: Arc<Wake>,
+        wake: Arc<EventFd>,
         shared: Arc<Shared>,
         depth: u16,
     ) -> Worker<P> {
@@ -150,7 +150,7 @@ impl<P: Port> Worker<P> {
         if !self.done.is_empty() {
             return;
         }
-        let descriptors = [self.port.descriptor(), self.wake.descriptor().as_raw_fd()];
+        let descriptors = [self.port.descriptor(), self.wake.raw()];
         let is_idle = self.channel.outstanding() == 0 && self.queue.is_empty();
         if is_idle && self.buffers.has_free() {
             let since = Instant::now();

@@ -1,56 +1,25 @@
-//! The client's share of the device, which its queues ask one at a time, and how a thread of a queue is woken.
+//! The client's share of the device, which its queues ask one at a time, and the bells of the queues.
 
 use crate::qos::{Admit, Share};
 use platter_block::lane::Bell;
 use platter_block::time::{Span, Time};
-use rustix::event::{EventfdFlags, eventfd};
-use rustix::io::Errno;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use platter_wait::EventFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// How long a queue waits whose turn to ask comes after that of another.
 const AFTER_ANOTHER: Span = Span::from_millis(10);
 
-/// Ends the sleep of a thread.
-pub(super) struct Wake(OwnedFd);
-
-impl Wake {
-    pub(super) fn new() -> Result<Arc<Wake>, Errno> {
-        Ok(Arc::new(Wake(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
-    }
-
-    pub(super) fn fd(&self) -> &OwnedFd {
-        &self.0
-    }
-
-    pub(super) fn descriptor(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-
-    pub(super) fn answer(&self) {
-        // Nothing to read: it was not rung.
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
-    }
-}
-
-impl Bell for Wake {
-    fn ring(&self) {
-        // It fails only if it has been rung 2^64 - 2 times without an answer.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-}
-
 /// The bells of all queues.
 #[derive(Default)]
-pub(super) struct Bells(Mutex<Vec<Arc<Wake>>>);
+pub(super) struct Bells(Mutex<Vec<Arc<EventFd>>>);
 
 impl Bells {
-    pub(super) fn add(&self, wake: &Arc<Wake>) {
+    pub(super) fn add(&self, wake: &Arc<EventFd>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(wake));
     }
 
-    pub(super) fn remove(&self, wake: &Arc<Wake>) {
+    pub(super) fn remove(&self, wake: &Arc<EventFd>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|other| !Arc::ptr_eq(other, wake));
     }

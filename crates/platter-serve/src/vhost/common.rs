@@ -1,11 +1,12 @@
 //! What the threads of a session share.
 
-use super::admission::{Admission, Wake};
+use super::admission::Admission;
 use crate::clients::Connected;
 use crate::events::Log;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use platter_block::lane::Bell;
+use platter_wait::EventFd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +39,7 @@ pub(super) enum Stop {
 
 /// How the session talks to the thread of a queue.
 pub(super) struct Line {
-    pub(super) wake: Arc<Wake>,
+    pub(super) wake: Arc<EventFd>,
     stop: AtomicU8,
     call: Arc<Call>,
 }
@@ -63,7 +64,7 @@ impl Call {
 }
 
 impl Line {
-    pub(super) fn new(wake: Arc<Wake>, call: &Arc<Call>) -> Arc<Line> {
+    pub(super) fn new(wake: Arc<EventFd>, call: &Arc<Call>) -> Arc<Line> {
         Arc::new(Line { wake, stop: AtomicU8::new(Stop::Not as u8), call: Arc::clone(call) })
     }
 

@@ -48,8 +48,8 @@ impl Socket {
     }
 
     /// Sleeps until a message has begun or `other` is readable, at most until a time.
-    pub(super) fn wait(&self, other: &OwnedFd, until: Option<Instant>) -> Found {
-        let mut both = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(other, PollFlags::IN)];
+    pub(super) fn wait(&self, other: impl AsFd, until: Option<Instant>) -> Found {
+        let mut both = [PollFd::new(&self.0, PollFlags::IN), PollFd::new(&other, PollFlags::IN)];
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         // A time that is too long for the system is none.
         let left = left.and_then(|left| Timespec::try_from(left).ok());

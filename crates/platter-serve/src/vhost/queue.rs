@@ -520,7 +520,7 @@ impl Worker {
                 return Ok(());
             }
         }
-        let (wake, kick) = (self.line.wake.descriptor(), self.kick.as_raw_fd());
+        let (wake, kick) = (self.line.wake.raw(), self.kick.as_raw_fd());
         let descriptors = if takes { &[wake, kick][..] } else { &[wake] };
         let clock = self.channel.clock().clone();
         match (clock.simulated(), self.again_at) {
@@ -534,7 +534,7 @@ impl Worker {
         // The guest's notification is the usual one. A wake-up that came with it ends the next sleep.
         let is_kicked = self.done.is_empty() && takes && self.answer_kick()?;
         if self.done.is_empty() && !is_kicked {
-            self.line.wake.answer();
+            self.line.wake.clear();
         }
         if takes {
             self.ring.set_notified(false);

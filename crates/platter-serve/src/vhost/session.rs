@@ -1,6 +1,6 @@
 //! One front end: its messages, and the queues that they start and stop.
 
-use super::admission::{Admission, Bells, Wake};
+use super::admission::{Admission, Bells};
 use super::common::{Common, Stop};
 use super::disk::{self, MAX_QUEUES, feature};
 use super::inflight::Inflight;
@@ -13,6 +13,7 @@ use crate::events::Log;
 use crate::served::Served;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::lane::Bell;
+use platter_wait::EventFd;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +21,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Wakes the session when the device changes its size.
-struct Resizes(Arc<Wake>);
+struct Resizes(Arc<EventFd>);
 
 impl Watcher for Resizes {
     fn event(&self, event: &DeviceEvent) {
@@ -57,7 +58,7 @@ pub(super) struct Session {
     vrings: Vec<Vring>,
     /// Where the front end takes messages of the back end.
     channel: Option<OwnedFd>,
-    resized: Arc<Wake>,
+    resized: Arc<EventFd>,
     told_size: u64,
     _watcher: Arc<Resizes>,
 }
@@ -72,7 +73,8 @@ impl Session {
     pub(super) fn new(start: Start) -> Result<Session, String> {
         let bells = Arc::new(Bells::default());
         let share = start.served.qos().join(start.client.id, Arc::clone(&bells) as Arc<dyn Bell>);
-        let resized = Wake::new().map_err(|errno| format!("no descriptor for a session: {errno}"))?;
+        let resized =
+            EventFd::new().map(Arc::new).map_err(|errno| format!("no descriptor for a session: {errno}"))?;
         let watcher = Arc::new(Resizes(Arc::clone(&resized)));
         let weak: Weak<Resizes> = Arc::downgrade(&watcher);
         start.served.device().watch(weak as Weak<dyn Watcher>);
@@ -101,10 +103,10 @@ impl Session {
         // A front end that does not begin keeps others waiting, and the operator would look for the reason.
         let mut until = Instant::now().checked_add(self.start.first_message);
         let why = loop {
-            match self.start.socket.wait(self.resized.fd(), until) {
+            match self.start.socket.wait(&*self.resized, until) {
                 Found::Message => until = None,
                 Found::Other => {
-                    self.resized.answer();
+                    self.resized.clear();
                     self.tell_size();
                     continue;
                 }

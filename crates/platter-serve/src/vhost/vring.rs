@@ -1,6 +1,5 @@
 //! A queue as the session knows it: what the front end has said of it, and its thread while it runs.
 
-use super::admission::Wake;
 use super::common::{Call, Common, Line, Stop};
 use super::inflight::{Inflight, Journal};
 use super::link::Socket;
@@ -8,6 +7,7 @@ use super::memory::Memory;
 use super::queue::{Queue, Worker};
 use super::ring::{Addresses, Ring};
 use platter_block::lane::Bell;
+use platter_wait::EventFd;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -91,7 +91,9 @@ impl Vring {
             false => self.next,
         };
         ring.start_at(next);
-        let wake = Wake::new().map_err(|errno| format!("no descriptor for queue {number}: {errno}"))?;
+        let wake = EventFd::new()
+            .map(Arc::new)
+            .map_err(|errno| format!("no descriptor for queue {number}: {errno}"))?;
         let line = Line::new(wake, &self.call);
         let queue = Queue { number, ring, journal, recovered, kick };
         let (failure, error) = (Arc::clone(ground.failure), Arc::clone(&self.error));
@@ -127,7 +129,7 @@ impl Vring {
             // After a panic the index stays what it was.
             self.next = thread.join().unwrap_or(self.next);
             common.admission.bells().remove(&line.wake);
-            line.wake.answer();
+            line.wake.clear();
         }
     }
 

@@ -56,7 +56,7 @@ impl Worker {
 
     /// Sleeps until there is something to do. `takes`: also until the kernel has a request.
     pub(super) fn wait(&mut self, takes: bool) {
-        let wake = if takes { &self.any } else { &self.bell.event };
+        let wake = if takes { self.any.as_raw_fd() } else { self.bell.event.raw() };
         let busy = |open: &&mut Open| open.channel.outstanding() > 0;
         let mut channels = self.opened.iter_mut().flatten().filter(busy);
         let Some(first) = channels.next() else {
@@ -74,7 +74,7 @@ impl Worker {
             return self.bell.clear();
         };
         self.descriptors.clear();
-        self.descriptors.push(wake.as_raw_fd());
+        self.descriptors.push(wake);
         let now = first.channel.clock().now();
         let mut timeout = self.again_at.filter(|_| self.held.is_some()).map(|at| at.since(now));
         for other in channels {

@@ -2,7 +2,7 @@
 
 use super::super::abi::{Request, op};
 use super::super::port::Port;
-use super::super::shared::{Shared, Wake};
+use super::super::shared::Shared;
 use super::*;
 use crate::clients::Clients;
 use crate::restart::FirstFlush;
@@ -10,10 +10,12 @@ use crate::served::Served;
 use platter_block::time::Time;
 use platter_disk::device::Device;
 use platter_stack::filter::{BioView, Filter, Filtered};
+use platter_wait::EventFd;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
@@ -167,7 +169,7 @@ impl Rig {
     fn run(&self, steps: Vec<Step>) -> usize {
         let channel = self.shared.served.device().channel(usize::from(DEPTH)).unwrap();
         let client = self.clients.connect(KIND, "d", "queue", || {}).unwrap();
-        let (wake, shared) = (Wake::new().unwrap(), Arc::clone(&self.shared));
+        let (wake, shared) = (Arc::new(EventFd::new().unwrap()), Arc::clone(&self.shared));
         shared.add(&wake);
         let mut worker = Worker::new(Kernel::new(steps), channel, client, wake, shared, DEPTH);
         worker.run().unwrap();
@@ -294,8 +296,14 @@ fn what_has_not_started_is_left_to_the_next_server() {
     let channel = rig.shared.served.device().channel(usize::from(DEPTH)).unwrap();
     let client = rig.clients.connect(KIND, "d", "queue", || {}).unwrap();
     let kernel = Kernel::new(vec![Step::write(op::WRITE, 0, vec![1; 512])]);
-    let mut worker =
-        Worker::new(kernel, channel, client, Wake::new().unwrap(), Arc::clone(&rig.shared), DEPTH);
+    let mut worker = Worker::new(
+        kernel,
+        channel,
+        client,
+        Arc::new(EventFd::new().unwrap()),
+        Arc::clone(&rig.shared),
+        DEPTH,
+    );
     worker.run().unwrap();
     assert_eq!((worker.port.answered, worker.port.in_work.len()), (0, 1));
 }

@@ -5,7 +5,7 @@ use crate::clients::Clients;
 use crate::qos::DeviceLimits;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use crate::vhost::admission::{Admission, Bells, Wake};
+use crate::vhost::admission::{Admission, Bells};
 use crate::vhost::common::Call;
 use crate::vhost::ring::Addresses;
 use platter::raid::{self, Array};
@@ -19,6 +19,7 @@ use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
+use platter_wait::EventFd;
 use rustix::event::{EventfdFlags, eventfd};
 use std::sync::atomic::AtomicBool;
 
@@ -70,7 +71,7 @@ fn worker(common: Arc<Common>, memory: &Arc<Memory>, kick: &Arc<OwnedFd>, next: 
     let mut ring = Ring::new(Arc::clone(memory), SIZE, AT, true).unwrap();
     ring.start_at(next);
     let queue = Queue { number: 0, ring, journal: None, recovered: Vec::new(), kick: Arc::clone(kick) };
-    let line = Line::new(Wake::new().unwrap(), &Arc::<Call>::default());
+    let line = Line::new(Arc::new(EventFd::new().unwrap()), &Arc::<Call>::default());
     Worker::new(common, line, queue).unwrap()
 }
 
