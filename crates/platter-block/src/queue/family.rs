@@ -12,7 +12,7 @@ pub(super) enum Role {
     Split,
     /// Zeroes that are being written over its range.
     Zeroes(Zeroes),
-    /// Steps still to be done, see `sched/order.rs`, and whether it is the active barrier.
+    /// Steps still to be done, see `sched/flush.rs`, and whether it is the active barrier.
     Sequence { steps: u8, barrier: bool },
     /// The steps of a barrier that the device keeps in order, see `sched/tags.rs`.
     Tagged,

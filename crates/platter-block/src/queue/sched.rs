@@ -6,34 +6,34 @@
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
 use crate::driver::{Chain, Completion, Geometry, Started};
-use crate::elevator::Elevator;
+use crate::elevator::{Dir, Elevator, MayQueue, Noop};
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::request::{Marks, State, Table};
 use crate::time::Time;
 use crate::trace::{Action, Event};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-mod complete;
+mod barrier;
 mod enqueue;
+mod flush;
 mod hash;
-mod order;
-mod plug;
 mod pool;
-mod switch;
 mod tags;
-mod withdraw;
 
 use super::body::{Queue, Store};
-use super::family::Role;
+use super::family::{Parent, Role};
+use super::pause::{is_lasting, queue_fault};
 use super::prebuilt::Prebuilt;
-use super::{FLUSH, Settings};
+use super::{FLUSH, Ordered, Settings};
+use enqueue::DevicePlug;
+pub use enqueue::PlugSettings;
+use flush::{DATA, PRE};
 use hash::MergeHash;
-use plug::DevicePlug;
-pub use plug::PlugSettings;
 use pool::RequestPool;
 pub use pool::{CONGESTION_BATCH, PoolRules, PoolStats};
 
@@ -375,5 +375,332 @@ impl SchedQueue {
             errno,
             extra: 0,
         });
+    }
+}
+
+// What a completed request of the shared queue releases: its slot, its place in the pool, the bios that wait for these.
+impl SchedQueue {
+    #[inline]
+    fn complete_request(&mut self, now: Time, index: u32, result: i64) {
+        if self.attention {
+            return self.complete_with_care(now, index, result);
+        }
+        self.complete_plainly(now, index, result);
+    }
+
+    /// Completes a request when it may be overdue, free a request for a waiter or let a barrier begin.
+    #[cold]
+    fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
+        let marks = self.store.table.at(index).marks;
+        let result = self.take_back(index, marks, result);
+        self.look_at_tag(now, index, result);
+        self.complete_plainly(now, index, result);
+        self.attend(now);
+    }
+
+    #[inline]
+    fn complete_plainly(&mut self, now: Time, index: u32, result: i64) {
+        let request = self.store.table.at(index);
+        let (op, len, dir, bios) = (request.op, request.len, request.op.dir(), request.bios);
+        self.counters.latency_of(op).record(now.since(request.started).0);
+        if self.store.elevator.is_some() {
+            self.tell_completed(now, index);
+            self.store.fails = result < 0 && is_lasting(op, result);
+            self.store.pool.put(dir);
+        }
+        if bios == 1
+            && let Some(bio) = self.store.table.take_single(index)
+        {
+            return self.complete_single(now, bio, result);
+        }
+        let mut shares = self.shares((op, len), result);
+        loop {
+            let last = self.store.table.at(index).bios == 1;
+            let Some(bio) = self.store.table.pop_bio(index) else { return };
+            self.complete_share(now, bio, &mut shares);
+            if last {
+                return;
+            }
+        }
+    }
+
+    /// Tells the elevator, once, that a request it chose has completed or is dismantled.
+    #[inline]
+    fn tell_completed(&mut self, now: Time, index: u32) {
+        let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());
+        if let Some(elevator) = &mut self.store.elevator
+            && core::mem::take(&mut self.store.table.at_mut(index).chosen)
+        {
+            elevator.completed(now, id, &info);
+        }
+    }
+
+    /// Retries go before everything else, in order, each as a request of its own.
+    #[cold]
+    fn requeue_retries(&mut self, now: Time) {
+        while let Some(bio) = self.retries.pop_back() {
+            if self.store.elevator.is_some() {
+                self.store.pool.take_always(bio.op().dir());
+            }
+            if !self.store.table.has_free() {
+                self.grow_table();
+            }
+            if let Ok(index) = self.store.table.make(bio, State::Ready) {
+                self.counters.restarts.add(1);
+                self.store.ready.push_front(index);
+                self.trace_request(now, Action::Insert, index, 0);
+            }
+        }
+    }
+
+    #[cold]
+    fn wake_waiters(&mut self, now: Time) {
+        if self.store.elevator.is_none() {
+            loop {
+                if self.merge_waiter(now, 0) {
+                    continue;
+                }
+                if !self.may_make() {
+                    return;
+                }
+                let Some(bio) = self.waiting[0].pop_front() else { return };
+                self.make_ready(now, bio);
+            }
+        }
+        for list in 0..self.waiting.len() {
+            self.wake_direction(now, list);
+        }
+    }
+
+    /// Wakes waiters in order; each context that had to wait may then batch. A waiter that can be merged into a
+    /// request needs none of its own.
+    fn wake_direction(&mut self, now: Time, list: usize) {
+        while let Some(first) = self.waiting[list].front() {
+            let (context, dir) = (first.context(), first.op().dir());
+            if self.merge_waiter(now, list) {
+                continue;
+            }
+            if !self.store.pool.may_wake(dir) {
+                return;
+            }
+            if self.first_is_refused(list) {
+                return;
+            }
+            self.store.pool.start_batch(now, dir, context);
+            while self.waiting[list].front().is_some_and(|bio| bio.context() == context) {
+                if self.merge_waiter(now, list) {
+                    continue;
+                }
+                if self.first_is_refused(list) || !self.store.pool.take(now, dir, context, MayQueue::May) {
+                    return;
+                }
+                let Some(bio) = self.waiting[list].pop_front() else { return };
+                self.insert_new(now, bio);
+            }
+        }
+    }
+
+    /// Whether the elevator makes the first waiter wait longer: only while something is left whose completion will
+    /// wake it.
+    fn first_is_refused(&self, list: usize) -> bool {
+        let first = self.waiting[list].front();
+        self.store.table.used() > 0 && first.is_some_and(|bio| self.may_queue(bio) == MayQueue::No)
+    }
+}
+
+// Takes bios out of the shared queue before the driver has them: when they are cancelled or late, and when the device has
+// failed.
+//
+// Elevators have no call to remove a request, and need none: a bio that leaves a request before it starts leaves a
+// placeholder, and the request is dismantled when it is about to start.
+impl SchedQueue {
+    /// Takes bios out of requests that have not started, and marks those requests.
+    fn withdraw_from_requests(&mut self, which: &dyn Fn(&Bio) -> bool, out: &mut Vec<Bio>) {
+        let idle: Vec<u32> =
+            self.store.table.in_state(State::Queued).chain(self.store.table.in_state(State::Ready)).collect();
+        for index in idle {
+            let before = out.len();
+            self.store.table.for_each_bio_mut(index, |bio| {
+                if !bio.flags().contains(Flags::ORPHAN) && which(bio) {
+                    out.push(bio.leave_placeholder());
+                }
+            });
+            if out.len() > before && !self.store.table.at(index).marks.contains(Marks::WITHDRAWN) {
+                self.store.table.at_mut(index).marks.add(Marks::WITHDRAWN);
+                self.withdrawn += 1;
+            }
+        }
+    }
+
+    /// Has a request be dismantled if the one that it is about to absorb would have been: placeholders have no memory.
+    #[cold]
+    fn pass_mark_on(&mut self, survivor: u32, absorbed: u32) {
+        let is_marked = |index| self.store.table.at(index).marks.contains(Marks::WITHDRAWN);
+        if !is_marked(absorbed) {
+            return;
+        }
+        if is_marked(survivor) {
+            self.withdrawn -= 1;
+        } else {
+            self.store.table.at_mut(survivor).marks.add(Marks::WITHDRAWN);
+        }
+    }
+
+    /// Ends sequences that have not started: they wait for the flush before their data. One whose data the device has ends with
+    /// the flush behind it, and one that a flush in flight serves ends with that flush, without its data. On a device that has
+    /// failed no flush starts, so all that wait for one end.
+    fn withdraw_sequences(&mut self, now: Time, which: &dyn Fn(&Bio) -> bool, why: Kind) {
+        let (pending, running) = (core::mem::take(&mut self.order.pending), &self.order.running);
+        for &at in running {
+            let matching = self.families.get_mut(at).filter(|parent| which(&parent.bio));
+            if let Some(Parent { bio, role: Role::Sequence { steps, .. }, .. }) = matching
+                && *steps & DATA != 0
+            {
+                bio.fail(queue_fault(why));
+            }
+        }
+        let mut ended: Vec<u32> = Vec::new();
+        for at in pending {
+            let ends = self.families.get_mut(at).filter(|parent| which(&parent.bio)).is_some_and(|parent| {
+                let waits =
+                    self.failed || matches!(parent.role, Role::Sequence { steps, .. } if steps & PRE != 0);
+                if waits {
+                    parent.bio.fail(queue_fault(why));
+                }
+                waits
+            });
+            if ends { &mut ended } else { &mut self.order.pending }.push(at);
+        }
+        ended.into_iter().for_each(|at| self.advance_sequence(now, at));
+    }
+
+    /// Dismantles a request of which bios were withdrawn: their placeholders are dropped, and the others start next, each in a
+    /// request of its own.
+    fn take_apart(&mut self, now: Time, index: u32) {
+        self.tell_completed(now, index);
+        let (dir, bios) = (self.store.table.at(index).op.dir(), self.store.table.at(index).bios);
+        self.withdrawn -= 1;
+        if self.store.elevator.is_some() {
+            self.store.pool.put(dir);
+        }
+        self.counters.dismantled.add(1);
+        for _ in 0..bios {
+            let Some(mut bio) = self.store.table.pop_bio(index) else { break };
+            if bio.flags().contains(Flags::ORPHAN) {
+                self.keep_spare(bio);
+            } else {
+                bio.add_flags(Flags::ALONE);
+                self.retries.push_back(bio);
+            }
+        }
+        // The slot is free now, and a barrier may have waited for that.
+        self.attend(now);
+    }
+}
+
+// Freezing, switching elevators or the order of barriers under load, and broken elevators.
+//
+// The order of barriers is switched when everything that the queue has admitted has ended, an ordered tag and its
+// repetition included. What is submitted meanwhile is held back, behind what a barrier holds back already, and follows in
+// the new mode. So the device never has requests of both modes.
+impl SchedQueue {
+    /// State of the request pool for one direction.
+    pub fn pool_stats(&self, dir: Dir) -> PoolStats {
+        self.store.pool.stats(dir)
+    }
+
+    /// Replaces the elevator. Requests that the old elevator held go to the dispatch list in its order; none
+    /// is lost, and none passes through the new one.
+    pub fn switch_elevator(&mut self, now: Time, elevator: Option<Box<dyn Elevator>>) {
+        self.unplug_for_waiter(now);
+        while self.store.queued > 0 {
+            let Some(index) = self.choose(now, true) else { break };
+            self.store.ready.push_back(index);
+        }
+        self.store.table.forget_choices();
+        let had_elevator = self.store.elevator.is_some();
+        self.set_elevator(elevator);
+        self.store.elevator_fault = None;
+        self.recount_pool(had_elevator);
+        let mut waiting: Vec<Bio> = Vec::new();
+        self.waiting.iter_mut().for_each(|list| waiting.extend(list.drain(..)));
+        for bio in waiting {
+            self.enqueue(now, bio);
+        }
+    }
+
+    /// The pool counts requests only while there is an elevator.
+    fn recount_pool(&mut self, had_elevator: bool) {
+        if had_elevator == self.store.elevator.is_some() {
+            return;
+        }
+        self.store.pool = RequestPool::new(&self.settings);
+        if self.store.elevator.is_some() {
+            let live: Vec<u32> = self
+                .store
+                .table
+                .in_state(State::Ready)
+                .chain(self.store.table.in_state(State::Started))
+                .collect();
+            for index in live {
+                self.store.pool.take_always(self.store.table.at(index).op.dir());
+            }
+        }
+    }
+
+    /// Replaces an elevator that broke its contract with `noop`, which gets all requests still queued.
+    #[cold]
+    fn replace_broken(&mut self, now: Time, what: &str) {
+        let name = self.elevator_name();
+        self.store.elevator_fault = Some(format!("elevator {name} {what}; noop took over"));
+        self.store.table.forget_choices();
+        let mut noop = Noop::default();
+        noop.reserve(self.store.table.capacity());
+        let held: Vec<u32> = self.store.table.in_state(State::Queued).collect();
+        for &index in &held {
+            noop.insert(now, self.store.table.id(index), &self.store.table.at(index).info());
+        }
+        self.store.queued = held.len() as u32;
+        self.store.elevator = Some(Box::new(noop));
+    }
+}
+
+impl SchedQueue {
+    /// How hard barriers that are submitted from now on keep their order.
+    pub fn ordered(&self) -> Ordered {
+        self.order.switching.unwrap_or(self.settings.ordered)
+    }
+
+    /// Changes how hard barriers keep their order. What has been admitted ends first; what a barrier holds back, and what is
+    /// submitted meanwhile, follows in the new mode.
+    pub fn switch_ordered(&mut self, now: Time, ordered: Ordered) {
+        if ordered == self.ordered() {
+            return;
+        }
+        self.order.switching = Some(ordered);
+        self.unplug_for_waiter(now);
+        self.finish_switch(now);
+        self.note_attention();
+    }
+
+    /// Whether a switch waits for the queue to drain.
+    pub fn ordered_switch_pending(&self) -> bool {
+        self.order.switching.is_some()
+    }
+
+    /// Carries out a switch that was asked for, if all that came before it has ended.
+    fn finish_switch(&mut self, now: Time) {
+        if self.order.is_closed_by_barrier() || self.order.tag.is_some() || !self.has_nothing_to_send() {
+            return;
+        }
+        let Some(ordered) = self.order.switching.take() else { return };
+        self.settings.ordered = ordered;
+        self.let_in(now);
+    }
+
+    /// Whether no request exists or will be made of what was admitted. Parents of bios that are held
+    /// back may exist.
+    fn has_nothing_to_send(&self) -> bool {
+        self.store.table.used() == 0 && self.nothing_waits() && !self.order.has_sequences()
     }
 }

@@ -76,8 +76,8 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "crates/platter-block/src/queue/sched.rs",
         "SchedQueue",
-        8,
-        "one state machine; each file has the steps of one stage of a bio",
+        5,
+        "merging, barriers, flush sequences and ordered tags have a file each",
     ),
     (
         "crates/platter-cache/src/engine.rs",

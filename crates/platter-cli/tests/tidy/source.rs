@@ -3,7 +3,7 @@
 use crate::lexer::{functions, line_of, words};
 use crate::tree::File;
 
-const MAX_LINES: usize = 600;
+const MAX_LINES: usize = 900;
 const MAX_FUNCTION: usize = 70;
 /// How far above an `unsafe` its argument may stand.
 const REACH: usize = 12;

@@ -14,7 +14,8 @@
 //! flushes a device that has nothing to flush.
 
 use super::SchedQueue;
-use super::order::{DATA, POST, PRE, is_out_of_order};
+use super::barrier::is_out_of_order;
+use super::flush::{DATA, POST, PRE};
 use crate::bio::{Bio, Flags, Op};
 use crate::driver::Completion;
 use crate::fault::{Fault, Kind, Stage};
