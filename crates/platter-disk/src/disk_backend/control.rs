@@ -32,7 +32,7 @@ pub(super) struct Control {
     /// When the queue must be run even if nothing completes, as sleeping lanes may know it.
     alarm: Option<Time>,
     /// When to check again the lanes that a barrier waits for.
-    pub(super) look_at: Option<Time>,
+    look_at: Option<Time>,
     /// The queue is silent.
     pub(super) silent: Option<Silent>,
     inbox: Vec<(Bio, Prebuilt)>,
@@ -191,7 +191,10 @@ impl Shared {
                 None
             }
         };
-        self.look_at_lanes(now, control, barriers);
+        control.look_at = None;
+        if barriers || control.queue().barrier_pending() {
+            control.look_at = self.lanes.drain(now, control.queue(), self.clock.simulated().is_some());
+        }
         let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
             let (size, largest) = self.extent.sizes();
@@ -210,7 +213,7 @@ impl Shared {
         let stalled = lane.queue.stalled_barriers();
         lane.run(now);
         if lane.queue.stalled_barriers() > stalled {
-            self.note_stall();
+            *lock(&self.stall) = self.lanes.blame();
         }
         let is_silent = lane.queue.is_silent();
         self.note_silence(is_silent, &mut control.silent);
@@ -279,7 +282,7 @@ impl Shared {
             None => (None, None, None),
         };
         let of_others = done.drain(..).filter_map(|bio| {
-            self.thaw_after(&bio);
+            self.gate.thaw_after(&bio);
             let route = lane_of(&bio);
             match &mut kept {
                 Some(kept) if own == Some(route) => {

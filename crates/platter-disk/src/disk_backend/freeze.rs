@@ -1,6 +1,6 @@
 //! Freeze, act, thaw: how what concerns all lanes of a disk is done.
 //!
-//! Every lane looks at one word, the [`Gate`](super::gate::Gate), once per batch. Is it not as the lane expects, the lane sends what it gets to
+//! Every lane looks at one word, the [`Gate`], once per batch. Is it not as the lane expects, the lane sends what it gets to
 //! the shared queue, or looks up what has changed. So no lane is interrupted, and none has to be found: who changes the word knows
 //! that nothing new starts on a lane's own queue without its being seen there.
 //!
@@ -15,8 +15,8 @@
 //! | a disk that does not answer | are refused by the shared queue | nothing: what has not started ends, what the driver has ends when it returns it | – |
 //! | a lane or the device is closed | – | its own driver, at most 3 s | a thread keeps the rest |
 //!
-//! **A freeze ends.** The bio that froze the lanes thaws them when it ends, however it ends ([`Shared::thaw_after`]): carried out, failed, or
-//! taken back. A barrier that waits for lanes longer than `barrier_timeout` fails, and its error names them ([`Shared::note_stall`]).
+//! **A freeze ends.** The bio that froze the lanes thaws them when it ends, however it ends ([`Gate::thaw_after`]): carried out, failed, or
+//! taken back. A barrier that waits for lanes longer than `barrier_timeout` fails, and its error names them ([`Lanes::blame`]).
 //! Several barriers may be on their way; the word counts them, and the lanes are frozen until the last one has ended.
 //!
 //! **The drain.** A lane announces that it is busy before it looks at the gate, and a freeze changes the gate before it looks at the lanes, so
@@ -28,10 +28,8 @@
 //! reaped its write it is idle, sees the gate again, and runs the shared queue, which now starts the barrier's flush. The
 //! barrier ends, the gate is thawed, the read starts.
 
-use super::Shared;
-use super::control::Control;
-use super::lanes::Hold;
-use crate::sync::lock;
+use super::gate::Gate;
+use super::lanes::{Hold, Lanes};
 use platter_block::bio::{Bio, Flags};
 use platter_block::queue::{Rest, SchedQueue};
 use platter_block::time::{Span, Time};
@@ -53,12 +51,12 @@ pub(super) fn lane_of(bio: &Bio) -> u32 {
     bio.route() & !THAWS
 }
 
-impl Shared {
+impl Gate {
     /// Gives a bio on its way to the shared queue the route of its lane. A barrier freezes the lanes.
     pub(super) fn freeze_for(&self, bio: &mut Bio, route: u32) {
         let is_barrier = bio.flags().intersects(Flags::BARRIERS);
         if is_barrier {
-            self.gate.freeze();
+            self.freeze();
         }
         bio.set_route(if is_barrier { route | THAWS } else { route });
     }
@@ -67,23 +65,19 @@ impl Shared {
     #[inline]
     pub(super) fn thaw_after(&self, bio: &Bio) {
         if freezes(bio) {
-            self.gate.thaw();
+            self.thaw();
         }
     }
+}
 
-    /// Tells a barrier whether lanes have anything in their own queues.
-    pub(super) fn look_at_lanes(&self, now: Time, control: &mut Control, barriers: bool) {
-        // In a simulation the events of the disks are sufficient.
-        let look_at = self.clock.simulated().is_none().then_some(now + LOOK_AGAIN);
-        control.look_at = None;
-        if !barriers && !control.queue().barrier_pending() {
-            return;
-        }
-        let hold = self.lanes.hold();
-        let queue = control.queue();
+impl Lanes {
+    /// Tells a barrier in the shared queue whether lanes have anything in their own queues. Returns when to do so again, if nothing will
+    /// announce that it has changed.
+    pub(super) fn drain(&self, now: Time, queue: &mut SchedQueue, is_simulated: bool) -> Option<Time> {
+        let hold = self.hold();
         let only_places = queue.soft_barrier_pending();
         // Lanes are counted as complete only for a barrier that can then start.
-        let counts = |queue: &SchedQueue| !only_places && queue.is_settled() && self.lanes.count_complete();
+        let counts = |queue: &SchedQueue| !only_places && queue.is_settled() && self.count_complete();
         let rest = match hold {
             Hold::Nothing => Rest::Settled,
             Hold::Report if counts(queue) => Rest::Settled,
@@ -92,23 +86,21 @@ impl Shared {
         };
         queue.set_outside(now, rest);
         // A lane announces without an atomic exchange that it has started everything, so a barrier may not see it at
-        // once.
-        if rest != Rest::Settled && (only_places || hold < Hold::Unseen) {
-            control.look_at = look_at;
-        }
+        // once. In a simulation the events of the disks are sufficient.
+        let is_unseen = rest != Rest::Settled && (only_places || hold < Hold::Unseen);
+        (is_unseen && !is_simulated).then_some(now + LOOK_AGAIN)
     }
 
-    /// A barrier was given up: records the lanes that caused it.
+    /// Why a barrier has waited too long.
     #[cold]
-    pub(super) fn note_stall(&self) {
-        let lanes = self.lanes.that_hold();
-        let text = match lanes.is_empty() {
+    pub(super) fn blame(&self) -> String {
+        let lanes = self.that_hold();
+        match lanes.is_empty() {
             true => "other lanes of the device had I/O that they did not report".to_string(),
             false => format!(
                 "{} had I/O out and did not poll for it; poll or close it, or raise barrier_timeout",
                 lanes.join("; ")
             ),
-        };
-        *lock(&self.stall) = text;
+        }
     }
 }

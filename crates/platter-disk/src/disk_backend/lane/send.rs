@@ -62,7 +62,7 @@ impl DiskLane {
             // Data to be made durable may lie beyond the end of a file that was truncated in the meantime.
             let _ = self.shared.extent.look(false, &*self.shared.disk, &self.shared.gate);
         }
-        self.shared.freeze_for(&mut bio, self.route);
+        self.shared.gate.freeze_for(&mut bio, self.route);
         self.go_away(1);
         let mut inbox = lock(&self.shared.inbox);
         inbox.push((bio, Prebuilt::NOT));
@@ -158,7 +158,7 @@ impl DiskLane {
         });
         self.away -= cancelled.len();
         for bio in cancelled {
-            shared.thaw_after(&bio);
+            shared.gate.thaw_after(&bio);
             self.refuse(bio, taken_back(what));
         }
         self.help(now);
