@@ -19,6 +19,10 @@ pub(super) enum Role {
 }
 
 /// A bio that is carried out by other bios, its children.
+///
+/// Example: a durable write of 1 MiB on a device with a volatile cache, without FUA and with requests of 512 KiB. The submitter's bio is the parent of a
+/// sequence (data, flush) with one child, the data; that child is itself the parent of two parts. When both parts have completed, the data
+/// has, and the sequence waits for a flush. [`Families::root`] leads from a part to the submitter's bio.
 pub(super) struct Parent {
     pub(super) bio: Bio,
     /// Children that have not completed. They use the parent's memory, so it stays here until they have.

@@ -21,6 +21,9 @@ fn front_of_range(limits: &Limits, bio: &Bio, most: u64) -> u64 {
 
 /// Bytes at the front of `bio` that one request can take: all of it, or a number at which it can be cut; 0 if
 /// not even one block fits into the allowed number of segments.
+///
+/// Example: a write of 200 KiB at 4 KiB, on a device with `chunk` 128 KiB. 124 KiB reach the boundary, so they are cut off; the rest, 76 KiB at 128 KiB,
+/// fits. A discard of 1 MiB at 300 KiB with at most 512 KiB a request and a granularity of 256 KiB is cut at 768 KiB, not at 812.
 pub(super) fn front_bytes(limits: &Limits, bio: &Bio) -> u64 {
     let most = limits.max_bytes_at(bio.op(), bio.pos()).min(bio.len());
     if !bio.op().has_data() {

@@ -6,6 +6,8 @@ use crate::segment::{Segment, ZEROES_ALIGN};
 
 /// Writes of one bio in flight at a time. A bio may be as large as the device, so its writes are made as earlier
 /// ones complete.
+///
+/// Example: write-zeroes over 10 MiB starts four writes of 1 MiB. Each that completes starts the next one; the bio completes with the tenth.
 pub(super) const AT_ONCE: u32 = 4;
 
 /// Largest size of one such write.

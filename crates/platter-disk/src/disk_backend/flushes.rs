@@ -4,6 +4,10 @@
 //! Threads that want a flush while another one flushes share the next one, as the bios in the shared queue do among
 //! themselves. A thread never waits here for that queue, because the flush may be one of a program that does not poll.
 //!
+//! Example: thread A flushes (the first flush). Threads B and C write, then want a flush: they wait, because the first may have begun before their writes
+//! ended. It ends; B makes the second flush, which began after both calls, and when it succeeds C is served by it. If it fails, C goes
+//! to the shared queue, which repeats the failure.
+//!
 //! The shared queue has a record of its own of a failure. Both are changed only with its lock held, so that they agree.
 
 use crate::sync::{Condvar, Mutex, lock};

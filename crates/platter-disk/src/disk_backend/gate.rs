@@ -135,6 +135,10 @@ const COUNTED: u32 = 3;
 /// owner records when the driver has everything. A waiting thread may then ask the driver, and if the device has
 /// completed everything, [counts](Busy::count) the lane as idle. That takes a compare-and-exchange, and the owner's
 /// next step (a new batch, a retry of a request) begins with an exchange: one of the two sees the other.
+///
+/// Example: a lane has three requests with its driver (`STARTED`), and its owner computes for a minute. A barrier asks the driver: none is outstanding. It
+/// counts the lane (`COUNTED`) and starts. The owner comes back and finds that one of the three was short. `go_on` tells it that it was
+/// counted, so the rest of that request is not sent again, behind the barrier, but fails.
 pub(crate) struct Busy(AtomicU32);
 
 impl Busy {

@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// Bios that have come back, and whether a lane is there to take them.
 struct Mail {
     bios: Vec<Bio>,
-    /// Set once the lane is gone: the number of its bios still to come, which are dropped.
+    /// Set once the lane is gone: the number of its bios still to come, which are dropped. Example: a lane with five bios in the shared queue is
+    /// closed while two of them are in its mailbox; three are owed, and with the third its place in the list of lanes is free.
     owed: Option<usize>,
 }
 

@@ -3,6 +3,9 @@
 //! With an elevator all lanes wait for one driver. If each of them polled its descriptor, each completion would wake
 //! all of them. So one lane polls it, runs the queue and posts completions; the others sleep on their own bells. When
 //! the polling lane stops sleeping, another one is rung and takes over.
+//!
+//! Example: lanes 1, 2 and 3 sleep, lane 1 polls. The bio of lane 2 completes: lane 1 wakes, runs the queue, puts the bio into lane 2's mailbox, rings it,
+//! and sleeps on. Then lane 1's own bio completes: lane 1 returns to its caller and rings lane 3, which has slept longest and polls from now on.
 
 use crate::sync::{Mutex, lock};
 

@@ -1,6 +1,10 @@
 //! One runner at a time: a thread with work for a shared state tries its lock; the thread that holds the lock
 //! also does the work of those that did not get it. It does so for a limited number of rounds, because others might keep it
 //! at work for ever. Then it leaves what remains to a thread that it calls.
+//!
+//! Example: thread A holds the lock and dispatches. Thread B puts a bio into the inbox, sets `kicked`, finds the lock taken and goes away, to sleep or to
+//! do something else. A ends its round, finds `kicked`, and does another round, in which it takes B's bio. Had A released the lock just before B set the
+//! flag, B would have got the lock; had B set it just before, A would have seen it: one of the two does the work.
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence};
 use std::sync::TryLockError;

@@ -3,6 +3,10 @@
 //! The thread asks, and the next run of the queue starts everything. It mostly runs the queue itself then. But if its bios come
 //! back in between it does not, and what it has asked for must not stay in the queue: other threads may sleep for it and know
 //! of no time at which to run the queue.
+//!
+//! Example: thread A submits a read, which plugs the queue for 3 ms, asks for a start and is about to run the queue. Thread B runs it first and delivers a
+//! bio that A has been waiting for, so A returns to its caller. The read must start nevertheless: B's run has seen that A asked, or, if A
+//! asked after B had looked, A sees that B left the queue plugged, and runs it.
 
 use crate::sync::{AtomicBool, Ordering, fence};
 

@@ -1,6 +1,10 @@
 //! The request pool of Linux 2.6: a number of requests per direction, congestion marks, and batching: a
 //! context that had to wait may then take several requests without waiting again. And the pool of Linux 2.4, in which
 //! bios wait until a batch of requests is free.
+//!
+//! Example with 128 requests a direction: context 7 takes the 128th read request. The pool is full now, and for 20 ms context 7 may take 32 more; all
+//! others wait, even when requests come back, until one of them is woken: then it may take 32 beyond the limit. At 192 it ends for all. From 113 requests
+//! the queue is congested (readahead and write-back hold off), below 103 it is not any more. By the rules of 2.4 a waiter is woken when 32 are free.
 
 use super::Settings;
 use crate::bio::Context;

@@ -10,6 +10,10 @@
 //! aborted, the barrier drains: it is carried out again once everything before it has ended, retries included. If all
 //! steps have succeeded they are not repeated, because data from behind the barrier may be on the device.
 //!
+//! Example: write A is with the device, barrier B and write C follow. B's preflush, data and postflush are sent as ordered tags, and C behind them, while
+//! A is still under way. If A fails with an error that passes, the device aborts B's steps and C. The queue takes C back, sends A again, and when A has
+//! ended carries B out by draining; then C is sent. If A fails for good, it is the same without the second A.
+//!
 //! A barrier also drains if it does not fit into one request, if other queues of the device hold requests before it, or if it
 //! flushes a device that has nothing to flush.
 
