@@ -377,7 +377,7 @@ impl DirectQueue {
 
 // From bios that are not common to requests that wait: merging, and the limit of requests.
 impl DirectQueue {
-    /// The memory of a command that needs no further checks, as [`Common::covers`](super::Common::covers) for transfers.
+    /// The memory of a command that needs no further checks, as [`Common::covers`] for transfers.
     #[inline(never)]
     fn covers_command(&self, bio: &Bio) -> Option<Segment> {
         let command = bio.command()?;

@@ -5,8 +5,8 @@
 //! returns the tokens that become free. The other lanes may use the part of its share that it does not need.
 //!
 //! Example with depth 32: lane A, alone, has 31 tokens and 32 requests in flight. Lane B comes with 8 requests: one starts at once, since each
-//! lane may have one without a token, and B is short. Each may have 16 now (half of 31 tokens, and one). A starts nothing until 16 of its
-//! requests have ended, and returns their tokens; B takes seven and is not short any more, so A may have all that is left: 25.
+//! lane may have one without a token, and B is short. Each may have 16 now (half of 31 tokens, and one), so A starts nothing, and returns the
+//! tokens of what ends. With the seventh B is not short any more, and A may have all that is left: 25.
 
 use super::Shared;
 use platter_block::queue::DirectQueue;
