@@ -54,9 +54,9 @@ impl Whole {
         let mut bio = match Arc::get_mut(&mut self.0) {
             Some(place) => place.take()?,
             None => {
-                let face = self.bio()?.stand_in();
+                let copy = self.bio()?.stand_in();
                 self.0 = Arc::default();
-                face
+                copy
             }
         };
         match failed {

@@ -69,7 +69,7 @@ pub(super) struct Totals {
     /// How often a lane took the lock to advance its bios, and how often it had been woken and could advance
     /// none.
     pub(super) turns: u64,
-    pub(super) vain: u64,
+    pub(super) idle_turns: u64,
     /// How often the lock was taken, except to read this.
     pub(super) locks: u64,
     /// Pages handled in total, and most in one turn.

@@ -194,7 +194,7 @@ impl LaneTasks for Tasks {
             std::mem::swap(&mut self.moves, &mut engine.moves);
         }
         engine.totals.turns += 1;
-        engine.totals.vain += u64::from(called && !engine.progress);
+        engine.totals.idle_turns += u64::from(called && !engine.progress);
         to_own > 0 || self.fresh
     }
 

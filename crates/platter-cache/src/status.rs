@@ -30,7 +30,7 @@ pub(super) struct Figures {
     evictions: u64,
     write_errors: u64,
     turns: u64,
-    vain: u64,
+    idle_turns: u64,
     locks: u64,
     work: u64,
     longest: u64,
@@ -55,7 +55,7 @@ impl Figures {
             evictions: pages.evictions,
             write_errors: totals.write_errors,
             turns: totals.turns,
-            vain: totals.vain,
+            idle_turns: totals.idle_turns,
             locks: totals.locks,
             work: totals.work,
             longest: totals.longest.into(),
@@ -79,7 +79,7 @@ impl Figures {
         self.evictions += other.evictions;
         self.write_errors += other.write_errors;
         self.turns += other.turns;
-        self.vain += other.vain;
+        self.idle_turns += other.idle_turns;
         self.locks += other.locks;
         self.work += other.work;
         self.longest = self.longest.max(other.longest);
@@ -125,7 +125,11 @@ impl Figures {
             count_of("pages evicted", self.evictions, "since the cache was opened"),
             count_of("write-back errors", self.write_errors, "since the cache was opened"),
             count_of("cache turns", self.turns, "times that tasks of lanes were run"),
-            count_of("cache turns without progress", self.vain, "of these, times that nothing could be done"),
+            count_of(
+                "cache turns without progress",
+                self.idle_turns,
+                "of these, times that nothing could be done",
+            ),
             count_of("cache locks", self.locks, "times that a lock was taken, except to ask for this"),
             count_of("pages handled", self.work, "work done under the lock, in pages"),
             count_of("most pages handled in one turn", self.longest, "longest hold of the lock, in pages"),

@@ -6,11 +6,11 @@
 //! reads are cached: a write is with the device when it returns, and durable after `fsync`.
 
 mod descriptor;
+mod device_user;
+mod device_users;
 mod mount;
 mod nodes;
 mod post;
-mod seat;
-mod seats;
 mod shared;
 mod slow;
 mod threads;
@@ -20,12 +20,12 @@ mod worker;
 
 use crate::error::ServeError;
 use crate::export::{Export, ExportType, Start};
+use device_users::DeviceUsers;
 use mount::Mount;
 use nodes::Nodes;
 use post::{MAX_TRANSFER, Post};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use seats::Seats;
 use shared::Shared;
 use std::fmt::Display;
 use std::io::IoSliceMut;
@@ -87,8 +87,8 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
         .map_err(|why| ServeError::system(format!("cannot serve on {}: {why}", start.address)))?;
     let directory = mount.directory().display().to_string();
     let (devices, clients) = (Arc::clone(&start.devices), Arc::clone(&start.clients));
-    let seats = Seats::new(devices, clients, Arc::clone(&start.log), directory);
-    let shared = Arc::new(Shared::new(nodes, start.options.clone(), Arc::clone(&start.log), seats));
+    let users = DeviceUsers::new(devices, clients, Arc::clone(&start.log), directory);
+    let shared = Arc::new(Shared::new(nodes, start.options.clone(), Arc::clone(&start.log), users));
     let no_thread = |error: std::io::Error| ServeError::system(format!("no thread can be started: {error}"));
     let (sender, unaligned) = slow::start().map_err(no_thread)?;
     let running = Threads::new(Arc::clone(&shared), unaligned);
@@ -102,7 +102,7 @@ fn start(start: &Start<'_>) -> Result<Box<dyn Export>, ServeError> {
     descriptors.push(fuse);
     for fuse in descriptors {
         let post = Post::new(fuse).map_err(|error| refuse("a descriptor to sleep on", &error))?;
-        shared.seats.bells.add(&post.bell);
+        shared.users.bells.add(&post.bell);
         let (shared, slow) = (Arc::clone(&shared), slow.clone());
         let builder = thread::Builder::new().name("fuse".to_owned());
         let work = move || Worker::new(post, shared, slow).run();
@@ -174,7 +174,7 @@ impl FuseExport {
         if self.threads.end(until.max(Instant::now() + GRACE)) {
             return Ok(());
         }
-        let unanswered = self.threads.shared().seats.unanswered();
+        let unanswered = self.threads.shared().users.unanswered();
         self.mount.abort();
         Err(format!("{unanswered} requests are not answered: their device does not answer"))
     }

@@ -118,15 +118,15 @@ impl Bio {
     /// A bio that stands for this one towards its submitter: a copy without memory and status, and without an identity in
     /// common.
     pub fn stand_in(&self) -> Bio {
-        let mut face = Bio::new(self.op(), self.pos(), self.len());
-        let (to, from) = (&mut *face.0, &*self.0);
+        let mut copy = Bio::new(self.op(), self.pos(), self.len());
+        let (to, from) = (&mut *copy.0, &*self.0);
         (to.done, to.token, to.flags, to.deadline) = (from.done, from.token, from.flags, from.deadline);
         (to.context, to.ioprio, to.handle) = (from.context, from.ioprio, from.handle);
         (to.parent, to.route, to.maker) = (from.parent, from.route, from.maker);
         if from.op == Op::Command {
             to.list.set_command(from.list.command().cloned());
         }
-        face
+        copy
     }
 
     /// Turns the bio into a write of zeroes; flags, priority, deadline and the rest stay.

@@ -131,8 +131,8 @@ fn a_bio_hands_its_handle_on_until_it_is_reset() {
     let (mut clone, mut front) = (Bio::flush(), Bio::flush());
     clone.share_window(&bio);
     bio.split_front(8, &mut front);
-    let face = bio.stand_in();
-    assert_eq!([&bio, &clone, &front, &face].map(Bio::handle), [HandleId(9); 4]);
+    let copy = bio.stand_in();
+    assert_eq!([&bio, &clone, &front, &copy].map(Bio::handle), [HandleId(9); 4]);
     bio.rewind(0, 64);
     assert_eq!(bio.handle(), HandleId(9));
     bio.reset(Op::Read, 0, 0);

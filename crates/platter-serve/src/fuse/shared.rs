@@ -1,7 +1,7 @@
 //! What the threads of a FUSE export share, and requests that need no device.
 
+use super::device_users::DeviceUsers;
 use super::nodes::Nodes;
-use super::seats::Seats;
 use super::wire::{self, Fields, Header, Transfer, op, open_flag, seek};
 use crate::events::Log;
 use crate::export::Options;
@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) nodes: Nodes,
     pub(super) options: Options,
     pub(super) log: Log,
-    pub(super) seats: Arc<Seats>,
+    pub(super) users: Arc<DeviceUsers>,
     /// No file is opened any more.
     closing: AtomicBool,
     /// The threads end, whatever is still mounted.
@@ -28,9 +28,9 @@ pub(super) struct Shared {
 type Answer = Result<Vec<u8>, Errno>;
 
 impl Shared {
-    pub(super) fn new(nodes: Nodes, options: Options, log: Log, seats: Arc<Seats>) -> Shared {
+    pub(super) fn new(nodes: Nodes, options: Options, log: Log, users: Arc<DeviceUsers>) -> Shared {
         let (closing, over) = (AtomicBool::new(false), AtomicBool::new(false));
-        Shared { nodes, options, log, seats, closing, over }
+        Shared { nodes, options, log, users, closing, over }
     }
 
     /// Opens no more files.
@@ -41,7 +41,7 @@ impl Shared {
     /// Has the threads end at their next turn.
     pub(super) fn set_over(&self) {
         self.over.store(true, Ordering::Relaxed);
-        self.seats.bells.ring();
+        self.users.bells.ring();
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -60,7 +60,7 @@ impl Shared {
             op::OPEN => self.open(header, args),
             op::OPENDIR => Ok(Fields::default().zeroes(16).bytes()),
             op::RELEASE => {
-                wire::parse_handle(args).into_iter().for_each(|handle| self.seats.close(handle));
+                wire::parse_handle(args).into_iter().for_each(|handle| self.users.close(handle));
                 Ok(Vec::new())
             }
             op::RELEASEDIR | op::DESTROY => Ok(Vec::new()),
@@ -104,14 +104,14 @@ impl Shared {
             true => open_flag::KEEP_CACHE,
             false => open_flag::DIRECT_IO | open_flag::PARALLEL_DIRECT_WRITES,
         };
-        let handle = self.seats.open(&served).ok_or(Errno::NFILE)?;
+        let handle = self.users.open(&served).ok_or(Errno::NFILE)?;
         Ok(Fields::default().u64(handle).u32(how | open_flag::NO_FLUSH).u32(0).bytes())
     }
 
     /// The kernel does not wait for this answer any more.
     pub(super) fn take_back(&self, header: &Header, answer: &[u8]) {
         if header.opcode == op::OPEN {
-            wire::parse_handle(answer).into_iter().for_each(|handle| self.seats.close(handle));
+            wire::parse_handle(answer).into_iter().for_each(|handle| self.users.close(handle));
         }
     }
 

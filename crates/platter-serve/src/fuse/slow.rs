@@ -1,8 +1,8 @@
 //! Requests that do not begin and end at blocks of the device. They need other blocks to be read first, which
 //! synchronous calls do, so they have a thread of their own.
 
+use super::device_user::DeviceUser;
 use super::post::{WorkerWake, reply};
-use super::seat::Seat;
 use crate::age::Mark;
 use platter_block::bio::Flags;
 use platter_block::fault::Error;
@@ -37,7 +37,7 @@ impl Work {
 pub(super) struct Job {
     pub(super) fuse: Arc<OwnedFd>,
     pub(super) unique: u64,
-    pub(super) seat: Arc<Seat>,
+    pub(super) user: Arc<DeviceUser>,
     pub(super) mark: Mark,
     pub(super) work: Work,
     /// The thread that has taken the request; a place there is free again afterwards.
@@ -53,9 +53,9 @@ pub(super) fn start() -> std::io::Result<(Sender<Job>, thread::JoinHandle<()>)> 
 
 fn run(jobs: &Receiver<Job>) {
     for job in jobs {
-        let Job { fuse, unique, seat, mark, mut work, bell } = job;
-        let device = seat.served().device();
-        let counts = &seat.client().counts;
+        let Job { fuse, unique, user, mark, mut work, bell } = job;
+        let device = user.served().device();
+        let counts = &user.client().counts;
         let mut size = [0; 8];
         let result = match &mut work {
             Work::Read(pos, data) => device.read_at(data, *pos).map(|()| {
@@ -67,7 +67,7 @@ fn run(jobs: &Receiver<Job>) {
                 device.write_at_with(data, *pos, IoOptions::flags(*flags)).map(|()| {
                     counts.writes.fetch_add(1, Ordering::Relaxed);
                     counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
-                    seat.first_flush().wrote();
+                    user.first_flush().wrote();
                     size[..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
                     &size[..]
                 })
@@ -85,8 +85,8 @@ fn run(jobs: &Receiver<Job>) {
             }
         };
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        seat.client().end(mark);
-        seat.complete(device.clock().now());
+        user.client().end(mark);
+        user.complete(device.clock().now());
         bell.finished(work.into_memory());
     }
 }

@@ -52,9 +52,9 @@ mod tests {
     use super::*;
     use crate::clients::Clients;
     use crate::export::Options;
+    use crate::fuse::device_users::DeviceUsers;
     use crate::fuse::nodes::Nodes;
     use crate::fuse::post::Post;
-    use crate::fuse::seats::Seats;
     use crate::fuse::slow;
     use crate::fuse::wire::{Fields, OUT_HEADER, op};
     use crate::fuse::worker::Worker;
@@ -113,20 +113,21 @@ mod tests {
         kernel.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let devices = devices();
         let nodes = Nodes::new(Arc::clone(&devices), false);
-        let seats = Seats::new(Arc::clone(&devices), Clients::new(8), Arc::new(|_| {}), "here".to_owned());
-        let handles = ["hangs", "works"].map(|name| seats.open(&devices.find(name).unwrap()).unwrap());
-        let shared = Arc::new(Shared::new(nodes, Options::default(), Arc::new(|_| {}), seats));
+        let users =
+            DeviceUsers::new(Arc::clone(&devices), Clients::new(8), Arc::new(|_| {}), "here".to_owned());
+        let handles = ["hangs", "works"].map(|name| users.open(&devices.find(name).unwrap()).unwrap());
+        let shared = Arc::new(Shared::new(nodes, Options::default(), Arc::new(|_| {}), users));
         let (slow, unaligned) = slow::start().unwrap();
         let mut threads = Threads::new(Arc::clone(&shared), unaligned);
         let post = Post::new(ours.into()).unwrap();
-        shared.seats.bells.add(&post.bell);
+        shared.users.bells.add(&post.bell);
         let of_worker = Arc::clone(&shared);
         threads.add(thread::spawn(move || Worker::new(post, of_worker, slow).run()));
 
         kernel.send(&read(1, handles[0])).unwrap();
         kernel.send(&read(2, handles[1])).unwrap();
         assert_eq!(answer(&kernel), (2, vec![0; 4096]));
-        assert_eq!(shared.seats.unanswered(), 1);
+        assert_eq!(shared.users.unanswered(), 1);
         assert!(!threads.end(Instant::now() + Duration::from_millis(100)));
         // Nothing is left to await.
         assert!(threads.end(Instant::now()));

@@ -9,8 +9,8 @@
 
 mod sleep;
 
+use super::device_user::{DeviceUser, Turn, Waiting};
 use super::post::{MAX_TRANSFER, Post, WorkerWake, reply};
-use super::seat::{Seat, Turn, Waiting};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
 use super::tries::Tries;
@@ -41,7 +41,7 @@ const BATCH: usize = 32;
 /// The channel is closed before the client is gone.
 struct Open {
     channel: Channel,
-    seat: Arc<Seat>,
+    user: Arc<DeviceUser>,
 }
 
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ pub(super) struct Worker {
     slow: Sender<SlowJob>,
     /// Those in use, in places that requests in work remember.
     opened: Vec<Option<Open>>,
-    /// How many seats had ended when their channels were last closed.
+    /// How many users had ended when their channels were last closed.
     ended: u64,
     head: [u8; IN_HEADER + WRITE_ARGS],
     /// Memory for the data of the next write.
@@ -103,7 +103,7 @@ impl Worker {
             ended: 0,
             head: [0; IN_HEADER + WRITE_ARGS],
             landing: None,
-            buffers: Buffers::first(shared.options.client_memory_bytes, shared.seats.memory()),
+            buffers: Buffers::first(shared.options.client_memory_bytes, shared.users.memory()),
             slots: vec![Slot { unique: 0, place: 0, len: 0, capacity: 0, mark: Mark::default() }; depth],
             free: (0..depth).rev().collect(),
             slow_in_work: 0,
@@ -125,7 +125,7 @@ impl Worker {
     /// Works until the file system is unmounted, or the export is told to end.
     pub(super) fn run(mut self) {
         loop {
-            if self.ended != self.shared.seats.ended() {
+            if self.ended != self.shared.users.ended() {
                 self.close_ended();
             }
             // A request that is held may wait for this memory.
@@ -164,13 +164,13 @@ impl Worker {
         }
     }
 
-    /// Closes the channels of seats that have ended, unless requests are in work there. Nothing is complete and not
+    /// Closes the channels of users that have ended, unless requests are in work there. Nothing is complete and not
     /// answered when it is called.
     fn close_ended(&mut self) {
-        let ended = self.shared.seats.ended();
+        let ended = self.shared.users.ended();
         let mut all = true;
         for place in &mut self.opened {
-            if place.as_ref().is_some_and(|open| open.seat.has_ended()) {
+            if place.as_ref().is_some_and(|open| open.user.has_ended()) {
                 match place.as_ref().is_some_and(|open| open.channel.outstanding() > 0) {
                     true => all = false,
                     false => *place = None,
@@ -255,7 +255,7 @@ impl Worker {
         // What is wrong with the file is answered later.
         let Ok(place) = self.open() else { return self.stops_asking() };
         let Some(Some(open)) = self.opened.get(place) else { return true };
-        if !open.seat.is_limited() && !self.waiting.asks() {
+        if !open.user.is_limited() && !self.waiting.asks() {
             return true;
         }
         let transfer = Transfer::parse(&self.head[IN_HEADER..]);
@@ -263,14 +263,14 @@ impl Worker {
             (op::READ | op::WRITE, Some(transfer)) => u64::from(transfer.len),
             _ => 0,
         };
-        match open.seat.admit(open.channel.clock().now(), bytes, self.waiting.asks()) {
+        match open.user.admit(open.channel.clock().now(), bytes, self.waiting.asks()) {
             Turn::Now => {
                 (self.admitted, self.counted) = (true, Some(place));
                 self.waiting.admitted();
             }
             Turn::Later { at, asks } => {
                 self.again_at = at;
-                self.waiting.begin(&open.seat, asks);
+                self.waiting.begin(&open.user, asks);
             }
         }
         self.admitted
@@ -280,7 +280,7 @@ impl Worker {
         reply(&self.fuse, header.unique, Err(error));
     }
 
-    /// The seat that this thread asked at has ended.
+    /// The user that this thread asked at has ended.
     fn stops_asking(&mut self) -> bool {
         self.waiting.give_up();
         self.admitted = true;
@@ -290,15 +290,15 @@ impl Worker {
     /// The place of the device of the request that was received, opening a channel if it is new here.
     fn open(&mut self) -> Result<usize, Errno> {
         let handle = wire::parse_handle(&self.head[IN_HEADER..]).ok_or(Errno::INVAL)?;
-        let of_handle = |open: &Option<Open>| open.as_ref().is_some_and(|open| open.seat.handle == handle);
+        let of_handle = |open: &Option<Open>| open.as_ref().is_some_and(|open| open.user.handle == handle);
         if let Some(place) = self.opened.iter().position(of_handle) {
-            let has_ended = self.opened[place].as_ref().is_none_or(|open| open.seat.has_ended());
+            let has_ended = self.opened[place].as_ref().is_none_or(|open| open.user.has_ended());
             return if has_ended { Err(Errno::NODEV) } else { Ok(place) };
         }
-        let seat = self.shared.seats.find(handle).ok_or(Errno::NODEV)?;
-        let mut channel = seat.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
+        let user = self.shared.users.find(handle).ok_or(Errno::NODEV)?;
+        let mut channel = user.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
         channel.set_timeouts(false);
-        let open = Some(Open { channel, seat });
+        let open = Some(Open { channel, user });
         if let Some(place) = self.opened.iter().position(Option::is_none) {
             self.opened[place] = open;
             return Ok(place);
@@ -310,7 +310,7 @@ impl Worker {
     /// Whether bios can carry out a transfer of this range.
     fn is_aligned(&self, place: usize, pos: u64, len: u64) -> bool {
         let Some(Some(open)) = self.opened.get(place) else { return false };
-        let block = u64::from(open.seat.served().device().limits_at(pos).logical_block);
+        let block = u64::from(open.user.served().device().limits_at(pos).logical_block);
         pos.is_multiple_of(block) && len.is_multiple_of(block)
     }
 
@@ -318,7 +318,7 @@ impl Worker {
     fn range(&mut self, header: &Header, pos: u64, len: u64) -> Option<(usize, u64)> {
         match self.open() {
             Ok(place) => {
-                let size = self.opened[place].as_ref().map_or(0, |open| open.seat.served().device().size());
+                let size = self.opened[place].as_ref().map_or(0, |open| open.user.served().device().size());
                 Some((place, len.min(size.saturating_sub(pos))))
             }
             Err(error) => {
@@ -352,7 +352,7 @@ impl Worker {
         if self.counted.is_none()
             && let Some(Some(open)) = self.opened.get(place)
         {
-            open.seat.start();
+            open.user.start();
             self.counted = Some(place);
         }
     }
@@ -362,13 +362,13 @@ impl Worker {
         if let Some(place) = self.counted.take()
             && let Some(Some(open)) = self.opened.get(place)
         {
-            open.seat.complete(open.channel.now());
+            open.user.complete(open.channel.now());
         }
     }
 
     fn write(&mut self, header: &Header, transfer: &Transfer) {
         let Some((place, len)) = self.range(header, transfer.pos, u64::from(transfer.len)) else { return };
-        if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
+        if self.opened[place].as_ref().is_some_and(|open| open.user.served().is_read_only()) {
             return self.refuse(header, Errno::ROFS);
         }
         if len == 0 {
@@ -402,7 +402,7 @@ impl Worker {
             .opened
             .get(place)
             .and_then(Option::as_ref)
-            .is_some_and(|open| open.seat.first_flush().fails(open.seat.client(), &self.shared.log));
+            .is_some_and(|open| open.user.first_flush().fails(open.user.client(), &self.shared.log));
         if owed {
             return self.refuse(header, Errno::IO);
         }
@@ -421,7 +421,7 @@ impl Worker {
         if !zeroes {
             return self.refuse(header, Errno::OPNOTSUPP);
         }
-        if self.opened[place].as_ref().is_some_and(|open| open.seat.served().is_read_only()) {
+        if self.opened[place].as_ref().is_some_and(|open| open.user.served().is_read_only()) {
             return self.refuse(header, Errno::ROFS);
         }
         let grows = len < request.len && request.mode & fallocate::KEEP_SIZE == 0;
@@ -447,19 +447,19 @@ impl Worker {
         let job = SlowJob {
             fuse: Arc::clone(&self.fuse),
             unique: header.unique,
-            seat: Arc::clone(&open.seat),
-            mark: self.waiting.take(&open.seat),
+            user: Arc::clone(&open.user),
+            mark: self.waiting.take(&open.user),
             work,
             bell: Arc::clone(&self.bell),
         };
-        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        open.user.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         match self.slow.send(job) {
             // That thread tells when it has completed.
             Ok(()) => (self.slow_in_work, self.counted) = (self.slow_in_work + 1, None),
             Err(refused) => {
-                let SlowJob { seat, mark, work, .. } = refused.0;
-                seat.client().counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-                seat.client().end(mark);
+                let SlowJob { user, mark, work, .. } = refused.0;
+                user.client().counts.in_flight.fetch_sub(1, Ordering::Relaxed);
+                user.client().end(mark);
                 work.into_memory().into_iter().for_each(|memory| self.buffers.put(memory));
                 self.refuse(header, Errno::IO);
             }
@@ -478,12 +478,12 @@ impl Worker {
         };
         // It completes with its bio.
         self.counted = None;
-        let mark = self.waiting.take(&open.seat);
+        let mark = self.waiting.take(&open.user);
         self.slots[slot] = Slot { unique: header.unique, place, len, capacity: set.unwrap_or(0), mark };
         bio.set_token(slot as u64);
         // Fair elevators tell processes apart by it.
         bio.set_context(Context::new(header.process));
-        open.seat.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
+        open.user.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         let refused = match set {
             Ok(_) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
             Err(fault) => Some((bio, fault.kind)),
@@ -513,19 +513,19 @@ impl Worker {
         self.free.push(slot);
         let Slot { unique, place, len, capacity, mark } = self.slots[slot];
         let Some(Some(open)) = self.opened.get(place) else { return };
-        let counts = &open.seat.client().counts;
+        let counts = &open.user.client().counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        open.seat.client().end(mark);
-        open.seat.complete(open.channel.now());
-        let told = (open.seat.client(), &self.shared.log);
-        let status = open.seat.first_flush().settle(open.seat.served().device(), told, op, status);
+        open.user.client().end(mark);
+        open.user.complete(open.channel.now());
+        let told = (open.user.client(), &self.shared.log);
+        let status = open.user.first_flush().settle(open.user.served().device(), told, op, status);
         match (op, status, &buffer) {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.reported, true) {
                     let error =
-                        open.seat.served().device().error(fault, op, pos, u64::from(len), String::new());
-                    (self.shared.log)(&Event::Failed(open.seat.client(), &error.to_string()));
+                        open.user.served().device().error(fault, op, pos, u64::from(len), String::new());
+                    (self.shared.log)(&Event::Failed(open.user.client(), &error.to_string()));
                 }
                 reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
             }

@@ -2,7 +2,7 @@
 
 use super::login::{Agreed, Login, MAX_RECEIVE, MAX_TEXT, Status, Step};
 use super::names;
-use super::session::{Ground, IDLE, Session};
+use super::session::{IDLE, Session, SessionParts};
 use super::texts::Texts;
 use crate::clients::NotTaken;
 use crate::events::Event;
@@ -96,10 +96,10 @@ fn begin(
     place.is_client(client.id);
     let admission = Admission::join(&served, &client, socket.fd())
         .map_err(|errno| refuse(format!("no descriptor for another connection: {errno}")))?;
-    let seat = unit.connect(&agreed.port, admission.bell());
+    let attached = unit.connect(&agreed.port, admission.bell());
     let address = local_address(socket);
-    let ground = Ground { socket, client: &client, shared, served, admission, seat, address };
-    let session = Session::new(ground, &agreed, &first).map_err(&mut refuse)?;
+    let parts = SessionParts { socket, client: &client, shared, served, admission, attached, address };
+    let session = Session::new(parts, &agreed, &first).map_err(&mut refuse)?;
     wire.send(response, &answer)?;
     socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string())?;
     (shared.log)(&Event::Connected(&client));

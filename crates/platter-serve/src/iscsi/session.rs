@@ -12,7 +12,7 @@ mod work;
 
 use super::login::{Agreed, MAX_RECEIVE, Params};
 use super::texts::Texts;
-use super::unit::Seat;
+use super::unit::Attached;
 use crate::buffers::Buffers;
 use crate::clients::Client;
 use crate::events::Log;
@@ -49,13 +49,13 @@ const MAX_UNSENT: usize = 4096;
 const MAX_UNSENT_BYTES: usize = 1 << 20;
 
 /// The parts of a session that exist before it.
-pub(super) struct Ground<'a> {
+pub(super) struct SessionParts<'a> {
     pub(super) socket: &'a Arc<Socket>,
     pub(super) client: &'a Client,
     pub(super) shared: &'a Shared,
     pub(super) served: Arc<Served>,
     pub(super) admission: Admission,
-    pub(super) seat: Seat,
+    pub(super) attached: Attached,
     /// The address at which the initiator reached the server.
     pub(super) address: Option<String>,
 }
@@ -109,8 +109,8 @@ pub(super) struct Session<'a> {
     reported: bool,
     /// How often something is received once the server stops.
     rounds_left: u32,
-    // Last: the seat is given up when the device has nothing of the session.
-    seat: Seat,
+    // Last: it is given up when the device has nothing of the session.
+    attached: Attached,
 }
 
 impl<'a> Session<'a> {
@@ -118,23 +118,23 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// The device cannot open another channel: a sentence.
-    pub(super) fn new(ground: Ground<'a>, agreed: &Agreed, first: &[u8]) -> Result<Session<'a>, String> {
-        let options = &ground.shared.options;
+    pub(super) fn new(parts: SessionParts<'a>, agreed: &Agreed, first: &[u8]) -> Result<Session<'a>, String> {
+        let options = &parts.shared.options;
         // Answered commands that wait to be sent have slots as well.
         let slots = Slots::new(2 * options.depth);
         let mut channel =
-            ground.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
+            parts.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
         channel.set_timeouts(false);
         Ok(Session {
-            socket: ground.socket,
-            client: ground.client,
-            log: &ground.shared.log,
-            shared: ground.shared,
+            socket: parts.socket,
+            client: parts.client,
+            log: &parts.shared.log,
+            shared: parts.shared,
             options,
-            address: ground.address,
-            first_flush: ground.served.newcomer(),
-            served: ground.served,
-            admission: ground.admission,
+            address: parts.address,
+            first_flush: parts.served.newcomer(),
+            served: parts.served,
+            admission: parts.admission,
             channel,
             params: agreed.params,
             digests: Digests { header: agreed.params.header_digest, data: agreed.params.data_digest },
@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
             incoming: None,
             drained: false,
             stalled: None,
-            buffers: Buffers::new(options.client_memory_bytes, ground.client.memory()),
+            buffers: Buffers::new(options.client_memory_bytes, parts.client.memory()),
             slots,
             arrived: VecDeque::new(),
             asks: None,
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
             ended: None,
             reported: false,
             rounds_left: LAST_ROUNDS,
-            seat: ground.seat,
+            attached: parts.attached,
         })
     }
 

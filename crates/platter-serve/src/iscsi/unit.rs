@@ -90,9 +90,9 @@ impl SharedUnit {
     }
 
     /// Connects an initiator port, which the caller has claimed.
-    pub(super) fn connect(self: &Arc<SharedUnit>, port: &str, bell: Arc<dyn Bell>) -> Seat {
+    pub(super) fn connect(self: &Arc<SharedUnit>, port: &str, bell: Arc<dyn Bell>) -> Attached {
         let nexus = self.target().connect(port, bell);
-        Seat { unit: Arc::clone(self), nexus }
+        Attached { unit: Arc::clone(self), nexus }
     }
 }
 
@@ -110,12 +110,12 @@ impl Drop for Claim {
 }
 
 /// The place of a session at a unit. Dropping it disconnects the initiator port; the device must have nothing of it then.
-pub(super) struct Seat {
+pub(super) struct Attached {
     unit: Arc<SharedUnit>,
     nexus: Nexus,
 }
 
-impl Seat {
+impl Attached {
     pub(super) fn nexus(&self) -> Nexus {
         self.nexus
     }
@@ -125,7 +125,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for Attached {
     fn drop(&mut self) {
         let mut target = self.unit.target();
         for task in target.disconnect(self.nexus) {

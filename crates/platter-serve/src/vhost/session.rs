@@ -6,7 +6,7 @@ use super::disk::{self, MAX_QUEUES, feature};
 use super::inflight::Inflight;
 use super::link::{Found, Message, Socket, event, send};
 use super::memory::{MAX_REGIONS, Memory};
-use super::vring::{Failure, Ground, Vring};
+use super::vring::{Failure, QueueStart, Vring};
 use super::wire::{self, Body, Numbered, protocol, request};
 use crate::clients::Connected;
 use crate::events::Log;
@@ -165,7 +165,7 @@ impl Session {
             (true, false) => {
                 let by_index = self.features & feature::EVENT_IDX != 0;
                 let (memory, inflight, failure) = (&self.memory, self.inflight.as_ref(), &self.failure);
-                vring.start(number, &Ground { memory, inflight, common: &common, failure, by_index })
+                vring.start(number, &QueueStart { memory, inflight, common: &common, failure, by_index })
             }
             (false, true) => {
                 vring.begin_stop(Stop::Now);

@@ -54,7 +54,7 @@ struct Running {
 }
 
 /// What a queue needs to start.
-pub(super) struct Ground<'a> {
+pub(super) struct QueueStart<'a> {
     pub(super) memory: &'a Arc<Memory>,
     pub(super) inflight: Option<&'a Arc<Inflight>>,
     pub(super) common: &'a Arc<Common>,
@@ -77,12 +77,12 @@ impl Vring {
     ///
     /// # Errors
     /// A sentence: the queue is not in the memory, or there is no thread or descriptor.
-    pub(super) fn start(&mut self, number: u16, ground: &Ground<'_>) -> Result<(), String> {
+    pub(super) fn start(&mut self, number: u16, start: &QueueStart<'_>) -> Result<(), String> {
         let (Some(at), Some(kick)) = (self.at, self.kick.clone()) else { return Ok(()) };
-        let mut ring = Ring::new(Arc::clone(ground.memory), self.size, at, ground.by_index)
+        let mut ring = Ring::new(Arc::clone(start.memory), self.size, at, start.by_index)
             .map_err(|why| format!("queue {number}: {why}"))?;
         let opened =
-            ground.inflight.and_then(|region| Journal::open(region, number, self.size, ring.used_index()));
+            start.inflight.and_then(|region| Journal::open(region, number, self.size, ring.used_index()));
         let (journal, recovered) =
             opened.map_or((None, Vec::new()), |(journal, heads)| (Some(journal), heads));
         // What was taken is what was given back and what is in flight.
@@ -96,9 +96,9 @@ impl Vring {
             .map_err(|errno| format!("no descriptor for queue {number}: {errno}"))?;
         let line = Line::new(wake, &self.call);
         let queue = Queue { number, ring, journal, recovered, kick };
-        let (failure, error) = (Arc::clone(ground.failure), Arc::clone(&self.error));
-        let (common, its) = (Arc::clone(ground.common), Arc::clone(&line));
-        ground.common.admission.bells().add(&line.wake);
+        let (failure, error) = (Arc::clone(start.failure), Arc::clone(&self.error));
+        let (common, its) = (Arc::clone(start.common), Arc::clone(&line));
+        start.common.admission.bells().add(&line.wake);
         let work = move || {
             let number = queue.number;
             let next = queue.ring.next_index();
@@ -112,7 +112,7 @@ impl Vring {
         };
         let thread = thread::Builder::new().name("vhost-queue".to_owned()).spawn(work);
         let thread = thread.map_err(|error| format!("no thread for queue {number}: {error}"))?;
-        self.running = Some(Running { line, common: Arc::clone(ground.common), thread });
+        self.running = Some(Running { line, common: Arc::clone(start.common), thread });
         Ok(())
     }
 

@@ -93,9 +93,9 @@ mod tests {
     use super::*;
     use crate::clients::Clients;
     use crate::export::Options;
+    use crate::fuse::device_users::DeviceUsers;
     use crate::fuse::nodes::Nodes;
     use crate::fuse::post::Post;
-    use crate::fuse::seats::Seats;
     use crate::fuse::shared::Shared;
     use crate::fuse::wire::{Fields, op};
     use crate::qos::ClientLimits;
@@ -114,9 +114,9 @@ mod tests {
         let served = devices.find("disk").unwrap();
         served.qos().set_default(limits).unwrap();
         let nodes = Nodes::new(Arc::clone(&devices), false);
-        let seats = Seats::new(devices, Clients::new(1), Arc::new(|_| {}), "here".to_owned());
-        let handle = seats.open(&served).unwrap();
-        let shared = Shared::new(nodes, Options::default(), Arc::new(|_| {}), seats);
+        let users = DeviceUsers::new(devices, Clients::new(1), Arc::new(|_| {}), "here".to_owned());
+        let handle = users.open(&served).unwrap();
+        let shared = Shared::new(nodes, Options::default(), Arc::new(|_| {}), users);
         let worker = Worker::new(Post::new(ours.into()).unwrap(), Arc::new(shared), channel().0);
         (worker, handle, kernel)
     }

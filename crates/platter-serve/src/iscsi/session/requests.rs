@@ -116,7 +116,7 @@ impl Session<'_> {
             return Place::Nowhere;
         };
         let cdb = self.slots.get(index).cdb;
-        let needed = if writes { self.seat.target().unit().data_out_bytes(&cdb) } else { 0 };
+        let needed = if writes { self.attached.target().unit().data_out_bytes(&cdb) } else { 0 };
         let wanted = needed.min(u64::from(expected));
         // A transfer that is too long is refused by the target; there never is memory for it.
         let wanted = if wanted > MAX_TRANSFER { 0 } else { wanted as u32 };
@@ -136,7 +136,7 @@ impl Session<'_> {
     /// A command comes with another length of data than its own: a write is carried out as far as there is data, and the
     /// response says how much was left over; others that would mean something else are refused.
     fn fit(&mut self, index: u16) {
-        let target = self.seat.target();
+        let target = self.attached.target();
         let slot = self.slots.get(index);
         let expected = u64::from(slot.expected);
         if slot.cdb[0] == COMPARE_AND_WRITE.opcode
@@ -184,7 +184,7 @@ impl Session<'_> {
 
     /// Data of a command is missing or was not asked for: the command fails, and what still comes for it is forgotten.
     fn fail_transfer(&mut self, index: u16) {
-        let response = self.seat.target().unit().refuse(INCORRECT_AMOUNT);
+        let response = self.attached.target().unit().refuse(INCORRECT_AMOUNT);
         let slot = self.slots.get(index);
         (slot.refused, slot.state) = (Some(response), State::Arrived);
         self.arrived.push_back(index);
@@ -298,7 +298,7 @@ impl Session<'_> {
         }
         self.next_token += 1;
         let token = self.next_token;
-        let managed = self.seat.target().manage(self.seat.nexus(), asked, token);
+        let managed = self.attached.target().manage(self.attached.nexus(), asked, token);
         match managed {
             Managed::Wait => self.functions.push((token, header.task_tag())),
             Managed::Complete => self.managed(header.task_tag(), COMPLETE),

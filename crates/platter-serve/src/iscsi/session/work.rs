@@ -50,7 +50,7 @@ impl Session<'_> {
         if let Some(response) = slot.refused.take() {
             return self.respond(index, response, 0);
         }
-        let mut target = self.seat.target();
+        let mut target = self.attached.target();
         if !is_unit_0(slot.lun) {
             let response = target.absent(&slot.cdb);
             drop(target);
@@ -60,7 +60,7 @@ impl Session<'_> {
         let attribute = slot.attribute();
         let data_out = slot.data.as_deref().unwrap_or_default();
         let request = Request { cdb: &slot.cdb, data_out, attribute, token: u64::from(index) };
-        let outcome = target.begin(self.seat.nexus(), &request);
+        let outcome = target.begin(self.attached.nexus(), &request);
         drop(target);
         self.follow(index, outcome);
     }
@@ -83,7 +83,7 @@ impl Session<'_> {
     /// Takes what the target has to tell.
     pub(super) fn listen(&mut self) {
         while self.waiting > 0 || !self.functions.is_empty() {
-            let news = self.seat.target().news(self.seat.nexus());
+            let news = self.attached.target().news(self.attached.nexus());
             match news {
                 None => return,
                 Some(News::Managed(token)) => self.function_complete(token),
@@ -96,7 +96,7 @@ impl Session<'_> {
                     let index = token as u16;
                     let slot = self.slots.get(index);
                     let data_out = slot.data.as_deref().unwrap_or_default();
-                    let outcome = self.seat.target().resume(task, &slot.cdb, data_out);
+                    let outcome = self.attached.target().resume(task, &slot.cdb, data_out);
                     self.follow(index, outcome);
                 }
             }
@@ -310,7 +310,7 @@ impl Session<'_> {
         }
         let read = slot.steps.iter().any(|step| matches!(step.action, Action::Read { .. }));
         let moved = if read { slot.data.as_ref().map_or(0, |data| data.len() as u32) } else { 0 };
-        let response = self.seat.target().done();
+        let response = self.attached.target().done();
         self.finish_with(index, response, moved);
     }
 
@@ -347,14 +347,14 @@ impl Session<'_> {
     }
 
     fn failed(&mut self, index: u16, step: &Step, error: StepError, moved: u32) {
-        let response = self.seat.target().failed(step, error);
+        let response = self.attached.target().failed(step, error);
         self.finish_with(index, response, moved);
     }
 
     /// A command whose steps were begun has ended.
     fn finish_with(&mut self, index: u16, response: Response, moved: u32) {
         let task = self.slots.get(index).task.take();
-        let answers = task.is_none_or(|task| self.seat.target().end(task));
+        let answers = task.is_none_or(|task| self.attached.target().end(task));
         if answers {
             self.respond(index, response, moved);
         } else {

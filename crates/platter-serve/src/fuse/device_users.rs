@@ -1,6 +1,6 @@
 //! The clients of a FUSE export: one for each device with open files.
 
-use super::seat::{Bells, Seat};
+use super::device_user::{Bells, DeviceUser};
 use super::wire::KIND;
 use crate::buffers::Budget;
 use crate::clients::{Client, Clients};
@@ -10,9 +10,9 @@ use crate::served::{Devices, Served};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The seats of devices with open files. A seat ends when the last file is closed or an operator disconnects it; then
+/// The users of devices with open files. A user ends when the last file is closed or an operator disconnects it; then
 /// requests of files that are still open fail, and each thread closes its channel.
-pub(super) struct Seats {
+pub(super) struct DeviceUsers {
     list: Mutex<Vec<Occupied>>,
     /// For each device that had open files. All programs that use it through this mount are one client, also if at times no
     /// file is open: the kernel does not tell them apart.
@@ -29,19 +29,19 @@ pub(super) struct Seats {
 }
 
 struct Occupied {
-    seat: Arc<Seat>,
+    user: Arc<DeviceUser>,
     files: usize,
 }
 
-impl Seats {
+impl DeviceUsers {
     pub(super) fn new(
         devices: Arc<Devices>,
         clients: Arc<Clients>,
         log: Log,
         directory: String,
-    ) -> Arc<Seats> {
+    ) -> Arc<DeviceUsers> {
         let (next, ended) = (AtomicU64::new(1), AtomicU64::new(0));
-        Arc::new(Seats {
+        Arc::new(DeviceUsers {
             list: Mutex::default(),
             first_flushes: Mutex::default(),
             next,
@@ -76,18 +76,18 @@ impl Seats {
         new
     }
 
-    /// Counts an open file of a device. Returns the number of its seat. `None`: there are as many clients as the server
+    /// Counts an open file of a device. Returns the number of its user. `None`: there are as many clients as the server
     /// takes, or the device was removed.
-    pub(super) fn open(self: &Arc<Seats>, served: &Arc<Served>) -> Option<u64> {
+    pub(super) fn open(self: &Arc<DeviceUsers>, served: &Arc<Served>) -> Option<u64> {
         let mut list = self.list();
-        if let Some(found) = list.iter_mut().find(|found| Arc::ptr_eq(found.seat.served(), served)) {
+        if let Some(found) = list.iter_mut().find(|found| Arc::ptr_eq(found.user.served(), served)) {
             found.files += 1;
-            return Some(found.seat.handle);
+            return Some(found.user.handle);
         }
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        let seats = Arc::downgrade(self);
+        let users = Arc::downgrade(self);
         let disconnect = move || {
-            Weak::upgrade(&seats).inspect(|seats| seats.end(handle, "it was disconnected"));
+            Weak::upgrade(&users).inspect(|users| users.end(handle, "it was disconnected"));
         };
         let device = (&*self.devices, served);
         let client = match self.clients.connect_to(device, KIND, &self.directory, disconnect) {
@@ -99,11 +99,15 @@ impl Seats {
                 return None;
             }
         };
-        let seat =
-            Arc::new(Seat::new(handle, client, (served, self.first_flush(served)), Arc::clone(&self.bells)));
-        list.push(Occupied { seat: Arc::clone(&seat), files: 1 });
+        let user = Arc::new(DeviceUser::new(
+            handle,
+            client,
+            (served, self.first_flush(served)),
+            Arc::clone(&self.bells),
+        ));
+        list.push(Occupied { user: Arc::clone(&user), files: 1 });
         drop(list);
-        (self.log)(&Event::Connected(seat.client()));
+        (self.log)(&Event::Connected(user.client()));
         Some(handle)
     }
 
@@ -111,7 +115,7 @@ impl Seats {
     pub(super) fn close(&self, handle: u64) {
         let is_last = {
             let mut list = self.list();
-            let found = list.iter_mut().find(|found| found.seat.handle == handle);
+            let found = list.iter_mut().find(|found| found.user.handle == handle);
             found.is_some_and(|found| {
                 found.files -= 1;
                 found.files == 0
@@ -128,20 +132,20 @@ impl Seats {
 
     fn end_if(&self, handle: u64, ends: impl Fn(&Occupied) -> bool, why: &str) {
         let mut list = self.list();
-        let place = list.iter().position(|found| found.seat.handle == handle && ends(found));
+        let place = list.iter().position(|found| found.user.handle == handle && ends(found));
         let Some(place) = place else { return };
-        let Occupied { seat, .. } = list.swap_remove(place);
+        let Occupied { user, .. } = list.swap_remove(place);
         drop(list);
-        seat.end();
-        (self.log)(&Event::Disconnected(seat.client(), why));
-        drop(seat);
+        user.end();
+        (self.log)(&Event::Disconnected(user.client(), why));
+        drop(user);
         self.ended.fetch_add(1, Ordering::Release);
         self.bells.ring();
     }
 
-    /// The seat of this number, if it has not ended.
-    pub(super) fn find(&self, handle: u64) -> Option<Arc<Seat>> {
-        self.list().iter().find(|found| found.seat.handle == handle).map(|found| Arc::clone(&found.seat))
+    /// The user of this number, if it has not ended.
+    pub(super) fn find(&self, handle: u64) -> Option<Arc<DeviceUser>> {
+        self.list().iter().find(|found| found.user.handle == handle).map(|found| Arc::clone(&found.user))
     }
 
     /// How many requests that were begun are not answered.
@@ -151,7 +155,7 @@ impl Seats {
         self.clients.list().into_iter().filter(of_this).map(count).sum()
     }
 
-    /// Changes when seats end.
+    /// Changes when users end.
     #[inline]
     pub(super) fn ended(&self) -> u64 {
         self.ended.load(Ordering::Acquire)

@@ -35,7 +35,7 @@ impl platter_block::lane::Bell for Bells {
 }
 
 /// A client with its share. Threads ask for one request at a time, because a share has one place to wait.
-pub(super) struct Seat {
+pub(super) struct DeviceUser {
     /// Its number, which open files carry.
     pub(super) handle: u64,
     served: Arc<Served>,
@@ -58,16 +58,16 @@ pub(super) enum Turn {
     },
 }
 
-impl Seat {
+impl DeviceUser {
     pub(super) fn new(
         handle: u64,
         client: Connected,
         (served, first_flush): (&Arc<Served>, Arc<FirstFlush>),
         bells: Arc<Bells>,
-    ) -> Seat {
+    ) -> DeviceUser {
         let share = served.qos().join(client.id, Arc::clone(&bells) as Arc<dyn platter_block::lane::Bell>);
         let (has_ended, asks) = (AtomicBool::new(false), AtomicBool::new(false));
-        Seat { handle, served: Arc::clone(served), has_ended, client, first_flush, share, bells, asks }
+        DeviceUser { handle, served: Arc::clone(served), has_ended, client, first_flush, share, bells, asks }
     }
 
     pub(super) fn served(&self) -> &Arc<Served> {
@@ -142,16 +142,16 @@ impl Seat {
 /// A request that waits to be admitted, counted as unanswered.
 #[derive(Default)]
 pub(super) struct Waiting {
-    request: Option<(Arc<Seat>, Mark, clients::Waiting)>,
-    /// The thread has the place of the seat to wait.
+    request: Option<(Arc<DeviceUser>, Mark, clients::Waiting)>,
+    /// The thread has the place of the user to wait.
     asks: bool,
 }
 
 impl Waiting {
     /// Counts the request from now on, if that has not begun. `asks`: the thread has the place to wait.
-    pub(super) fn begin(&mut self, seat: &Arc<Seat>, asks: bool) {
+    pub(super) fn begin(&mut self, user: &Arc<DeviceUser>, asks: bool) {
         self.asks = asks;
-        let begun = || (Arc::clone(seat), seat.client().begin(), seat.client().waiting());
+        let begun = || (Arc::clone(user), user.client().begin(), user.client().waiting());
         let (_, _, waiting) = self.request.get_or_insert_with(begun);
         waiting.set(1);
     }
@@ -171,25 +171,25 @@ impl Waiting {
     /// The request is not asked for again.
     pub(super) fn give_up(&mut self) {
         if std::mem::take(&mut self.asks)
-            && let Some((seat, ..)) = &self.request
+            && let Some((user, ..)) = &self.request
         {
-            seat.give_up();
+            user.give_up();
         }
     }
 
     /// The mark of a request that starts: from when it began to wait, or from now on.
-    pub(super) fn take(&mut self, seat: &Arc<Seat>) -> Mark {
-        match self.request.take_if(|(its, ..)| Arc::ptr_eq(its, seat)) {
+    pub(super) fn take(&mut self, user: &Arc<DeviceUser>) -> Mark {
+        match self.request.take_if(|(its, ..)| Arc::ptr_eq(its, user)) {
             Some((_, mark, _)) => mark,
-            None => seat.client().begin(),
+            None => user.client().begin(),
         }
     }
 
     /// The request is over, whether or not it has started.
     pub(super) fn end(&mut self) {
         self.give_up();
-        if let Some((seat, mark, _)) = self.request.take() {
-            seat.client().end(mark);
+        if let Some((user, mark, _)) = self.request.take() {
+            user.client().end(mark);
         }
     }
 }
