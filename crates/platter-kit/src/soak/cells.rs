@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub(super) const OPS: [&str; 6] = ["read", "write", "flush", "flush of a range", "discard", "write-zeroes"];
 
 /// Flags of an I/O, and the interface that submitted it.
-pub(super) const FLAGS: [&str; 13] = [
+pub(super) const FLAGS: [&str; 14] = [
     "plain",
     "sync",
     "fua",
@@ -22,6 +22,7 @@ pub(super) const FLAGS: [&str; 13] = [
     "call",
     "future",
     "used again",
+    "lent",
 ];
 
 /// Layers, the disk first.
@@ -42,7 +43,7 @@ pub(super) const LAYERS: [&str; 13] = [
 ];
 
 /// Faults and changes while an I/O was in flight.
-pub(super) const FAULTS: [&str; 12] = [
+pub(super) const FAULTS: [&str; 13] = [
     "nothing",
     "spike",
     "stuck",
@@ -55,6 +56,7 @@ pub(super) const FAULTS: [&str; 12] = [
     "switch",
     "neglect",
     "resize",
+    "late",
 ];
 
 const CELLS: usize = OPS.len() * FLAGS.len() * LAYERS.len() * FAULTS.len();
@@ -88,15 +90,23 @@ const IMPOSSIBLE: &[Impossible] = &[
         is: |_, _, layer, _| layer == "snapshot-merge",
     },
     Impossible {
-        what: "several paths",
-        why: "they are below the stack that a plan draws, as a part of the way to a disk",
-        is: |_, _, layer, _| layer == "multipath",
+        what: "several paths to disks that fail, and atomic writes through them",
+        why: "what a disk behind a target reports of its faults goes through sense data, which says less",
+        is: |_, flag, layer, fault| {
+            let whole = ["nothing", "spike", "cancel", "switch", "neglect", "late"].contains(&fault);
+            layer == "multipath" && (!whole || flag == "atomic")
+        },
+    },
+    Impossible {
+        what: "lent memory of I/O without data",
+        why: "it has none",
+        is: |op, flag, _, _| flag == "lent" && !matches!(op, "read" | "write"),
     },
     Impossible {
         what: "snapshots over disks that fail, and atomic writes to them",
         why: "a disk that fails while its snapshot is opened ends the run",
         is: |_, flag, layer, fault| {
-            let whole = ["nothing", "spike", "cut", "cancel", "switch", "neglect"].contains(&fault);
+            let whole = ["nothing", "spike", "cut", "cancel", "switch", "neglect", "late"].contains(&fault);
             layer.starts_with("snapshot") && (!whole || flag == "atomic")
         },
     },

@@ -67,6 +67,26 @@ cover! {
     timeouts,
     /// Disks that were failed because they did not answer.
     failed_disks,
+    /// I/Os that ended while a disk had had a command for a second, or a change was late.
+    late,
+    /// The same under a page cache over raid0 over several paths.
+    late_deep,
+    /// The same of a snapshot or its origin.
+    late_snapshots,
+    /// The same of two arrays over the same disks in opposite order.
+    late_twins,
+    /// Synchronous calls that overlap a late change of a channel or future of the same thread.
+    late_calls,
+    /// Elevator switches at such a time.
+    late_switches,
+    /// Disks that were resized at such a time.
+    late_resizes,
+    /// Devices and channels that were closed at such a time.
+    late_closes,
+    /// I/Os of which the memory was lent until they ended.
+    lent,
+    /// The same that took a second or more.
+    lent_late,
     /// I/Os that the program cancelled.
     cancels,
     /// Channels and futures dropped with I/O in flight.
@@ -81,6 +101,8 @@ cover! {
     layered,
     /// Runs with an array.
     arrays,
+    /// Runs with two arrays over the same disks in opposite order.
+    twins,
     /// Runs with a page cache.
     caches,
     /// Elevators switched.

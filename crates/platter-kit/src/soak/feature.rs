@@ -68,6 +68,9 @@ features! {
     Tags "ordered-tags" 40 "disks to which barriers are sent as ordered tags",
     Scsi "scsi" 60 "disks behind SCSI targets with faults of the transport, in runs without failing disks and power cuts",
     Shards "shards" 40 "page caches of 1, 2 or 7 shards, in runs with page caches",
+    Deep "deep" 4 "a page cache over raid0 over several paths to slow disks",
+    Twins "twins" 20 "two arrays over the same disks in opposite order, in runs with failing disks",
+    Guests "guests" 25 "memory of channels that is lent until the I/O ends, as that of guests",
     Paths "paths" 50 "two paths to disks behind SCSI targets, each of which may fail for a while",
 }
 

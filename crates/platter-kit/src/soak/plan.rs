@@ -15,15 +15,16 @@ use std::fmt;
 
 mod disk;
 mod io;
+mod late;
 mod stack;
 mod steps;
 mod transport;
 
 pub(super) use disk::{DiskPlan, ElevatorPlan};
 pub(super) use stack::{FAILURES, Node};
-pub(super) use transport::Reached;
+pub(super) use transport::{Reached, Transport};
 #[cfg(test)]
-pub(super) use {disk::ModelPlan, stack::Share};
+pub(super) use {disk::Jitter, disk::ModelPlan, stack::Share};
 
 /// Sectors that a run uses: few, so that I/Os overlap.
 const SECTORS: u64 = 256;
@@ -192,6 +193,8 @@ pub(super) struct Io {
     /// Uses a completed bio and its memory again, if there is one.
     pub(super) again: bool,
     pub(super) unsound: Option<Unsound>,
+    /// Its memory is lent to the device until it ends, so no deadline ends it.
+    pub(super) lent: bool,
 }
 
 /// The fault of an I/O that must be refused.
@@ -208,6 +211,14 @@ pub(super) enum Unsound {
 impl Plan {
     /// The plan of a seed, without some features.
     pub(super) fn new(seed: u64, without: Features) -> Plan {
+        let mut plan = late::deep(seed, without).unwrap_or_else(|| Plan::shallow(seed, without));
+        late::twin(&mut plan, without);
+        late::lend(&mut plan, without);
+        plan
+    }
+
+    /// A plan over disks of which any may fail in its own way.
+    fn shallow(seed: u64, without: Features) -> Plan {
         let mut rng = Rng::new(seed);
         let mut features = draw(&mut rng).without(without);
         let most = if features.has(Feature::Arrays) { 2 + rng.below(DISKS - 1) } else { 1 };
@@ -266,14 +277,7 @@ impl Plan {
         }
         limit_time(seed, features, &mut disks);
         features = shard(seed, features, without, &mut stack);
-        if stack.wakes_often() {
-            let switched = acts.iter_mut().filter_map(|act| match act {
-                Act::Switch(elevator) => elevator.as_mut(),
-                _ => None,
-            });
-            let first = disks.iter_mut().filter_map(|disk| disk.elevator.as_mut());
-            first.chain(switched).for_each(ElevatorPlan::hasten);
-        }
+        late::hasten(&stack, &mut disks, &mut acts);
         let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
         Plan { seed, features, disks, stack, channels, steps }
     }
@@ -309,6 +313,9 @@ fn draw(rng: &mut Rng) -> Features {
                 | Feature::Scsi
                 | Feature::Paths
                 | Feature::Shards
+                | Feature::Deep
+                | Feature::Twins
+                | Feature::Guests
         )
     }) {
         if rng.below(100) < feature.chance() {
@@ -373,6 +380,9 @@ impl fmt::Display for Io {
         }
         if self.again {
             f.write_str(" (bio used again)")?;
+        }
+        if self.lent {
+            f.write_str(" (memory lent)")?;
         }
         if let Some(unsound) = self.unsound {
             write!(f, " ({unsound:?})")?;

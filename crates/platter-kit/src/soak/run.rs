@@ -32,6 +32,7 @@ mod end;
 mod judge;
 mod lanes;
 mod late;
+mod lent;
 mod met;
 mod order;
 mod power;
@@ -41,6 +42,7 @@ mod submit;
 mod time;
 
 use judge::Judged;
+use lent::Returned;
 use order::Order;
 use resize::{Ear, Sizes};
 use silence::Silence;
@@ -110,6 +112,7 @@ pub(super) struct Run<'a> {
     /// Memory that is not freed.
     alive: Arc<AtomicU64>,
     spare: Vec<Spare>,
+    returned: Returned,
     done: Vec<Bio>,
     pub(super) cover: Cover,
     pub(super) cells: Cells,
@@ -182,10 +185,11 @@ impl<'a> Run<'a> {
             live: BTreeMap::new(),
             alive: Arc::new(AtomicU64::new(0)),
             spare: Vec::new(),
+            returned: Returned::default(),
             done: Vec::new(),
             cover: Cover::default(),
             cells: Cells::default(),
-            layers: met::layers(&plan.stack),
+            layers: met::layers(plan),
             judged: Judged::default(),
             silence: Silence::default(),
             order: Order::default(),
@@ -204,6 +208,7 @@ impl<'a> Run<'a> {
             .that_remembers(plan.stack.has("cache"))
             .that_drops(plan.stack.writes_through());
         run.cover.stack(&plan.stack);
+        run.cover.twins += u64::from(plan.features.has(Feature::Twins));
         if run.orders_commands() {
             run.disks.iter().for_each(|disk| run.order.watch(disk));
         } else if story {
@@ -426,6 +431,7 @@ impl<'a> Run<'a> {
     /// Switches the elevator of all disks, also with I/O in flight.
     fn switch(&mut self, plan: Option<&ElevatorPlan>) -> Result<(), Finding> {
         self.look_at_elevators()?;
+        self.cover.late_switches += u64::from(self.is_slow_now());
         let make = || self.elevator(plan);
         let switched = self.device()?.backend().switch_elevator(&make);
         switched

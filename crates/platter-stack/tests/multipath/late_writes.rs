@@ -1,13 +1,16 @@
 //! A write that a path has and that is late is not overtaken through another path.
 
 use crate::{Rig, away, hang, item, limit, rig, rig_with, text};
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
 use platter_block::status::Value;
 use platter_block::time::{Span, Time};
 use platter_disk::disk_backend::DiskSettings;
 use platter_scsi::disk::Options;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A disk at which a write has just timed out, after this many that have not, and the time at which that write began. The
 /// disk carries it out 20 s later.
@@ -84,12 +87,16 @@ fn a_path_that_is_silent_is_used_again_only_when_the_disk_answers() {
     let rig = rig_with(&[("check_interval", 1000)], [patient(), patient()], &settings);
     let clock = rig.world.clock();
     hang(&rig.sim, 60);
+    let writes = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&writes);
+    rig.sim.observe(move |command, _| drop(count.fetch_add(u64::from(command.op == Op::Write), Relaxed)));
     let (began, mut channel) = (clock.now(), rig.device.channel(1).unwrap());
     channel.submit(Bio::write(0, vec![2u8; 4096]).unwrap()).unwrap();
     let (mut done, mut data) = (Vec::new(), [0; 4096]);
     while channel.poll(&mut done) == 0 {
         clock.advance_to(clock.now() + Span::from_millis(500));
         rig.device.read_at(&mut data, 8192).unwrap();
+        assert_eq!(writes.load(Relaxed), 1, "the other path has sent it before this one returned it");
         let (told, waited) = (text(&rig.device, "path a"), clock.now().since(began));
         if waited > Span::from_secs(4) && waited < Span::from_secs(60) {
             assert!(told.starts_with("down (the device is gone)"), "{waited:?}: {told}");

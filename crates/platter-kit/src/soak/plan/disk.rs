@@ -45,12 +45,12 @@ pub(in super::super) enum ModelPlan {
 /// A disk that takes its commands in random order.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Jitter {
-    geometry: Geometry,
-    depth: u32,
+    pub(in super::super) geometry: Geometry,
+    pub(in super::super) depth: u32,
     /// Least time of a command, and what is added at random, in ns.
-    least: u64,
-    jitter: u64,
-    seed: u64,
+    pub(in super::super) least: u64,
+    pub(in super::super) jitter: u64,
+    pub(in super::super) seed: u64,
 }
 
 /// An elevator and the parameters that are not its defaults.
@@ -105,6 +105,28 @@ impl DiskPlan {
         if rng.below(3) > 0 && !inexact {
             self.transport = Some(Transport::new(rng, on));
         }
+    }
+
+    /// Whether the disk was made for the plan, so that all of it is used.
+    pub(super) fn is_small(&self) -> bool {
+        matches!(self.model, ModelPlan::Jittery(..))
+    }
+
+    /// Sectors of a disk that is small.
+    pub(super) fn sectors(&self) -> u64 {
+        match &self.model {
+            ModelPlan::Jittery(jitter) => jitter.geometry.size / 512,
+            ModelPlan::Known(..) => 0,
+        }
+    }
+
+    /// Puts the disk behind a target that is reached in two ways, if the generator chooses so.
+    pub(super) fn put_behind_paths(&mut self, rng: &mut Rng, on: Features) -> bool {
+        let mut transport = Transport::new(rng, on);
+        transport.double(rng);
+        let is_double = transport.is_double();
+        self.transport = is_double.then_some(transport);
+        is_double
     }
 
     /// The part of the disk to use, in sectors; `None`: it is small, and all of it is used.

@@ -127,6 +127,7 @@ impl Mix {
             handle: (rng.below(2) == 0).then(|| rng.bits() as u32),
             again: matches!(way, Way::Channel(_)) && rng.below(5) == 0,
             unsound,
+            lent: false,
         }
     }
 }

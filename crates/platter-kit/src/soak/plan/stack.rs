@@ -138,7 +138,7 @@ impl Planter<'_> {
         self.layer(row, values, depth)
     }
 
-    fn cache(&mut self) -> Vec<(&'static str, i64)> {
+    pub(super) fn cache(&mut self) -> Vec<(&'static str, i64)> {
         let rng = &mut *self.rng;
         let (background, dirty) = rng.pick(&[(0, 1), (0, 50), (10, 20), (50, 100), (100, 100)]);
         // A cache that wakes every millisecond while a command is stuck for an hour takes seconds to simulate.

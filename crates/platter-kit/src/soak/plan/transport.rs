@@ -58,6 +58,11 @@ impl Transport {
         }
     }
 
+    /// Whether there are several paths.
+    pub(in super::super) fn is_double(&self) -> bool {
+        self.ports.len() > 1
+    }
+
     /// Has the target tell its ports apart, in half of the cases. Numbers of its own leave other plans as they were.
     fn tell_access(&mut self) {
         let mut rng = Rng::new(self.ports[1].seed);

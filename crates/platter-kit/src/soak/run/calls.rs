@@ -46,6 +46,8 @@ impl Run<'_> {
         self.live.insert(token, live.clone());
         self.place(token);
         let oldest = self.oldest_commands();
+        let own = self.judged.late.values().any(|late| live.overlaps(late.sector, late.count));
+        self.cover.late_calls += u64::from(own);
         self.watch_call(format!("a synchronous {} of {} sectors at {}", live.op, live.count, live.sector));
         let options =
             IoOptions::default().with_flags(live.flags).with_ioprio(io.ioprio).with_context(io.context);

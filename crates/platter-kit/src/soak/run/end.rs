@@ -216,6 +216,7 @@ impl Run<'_> {
             handle: None,
             again: false,
             unsound: None,
+            lent: false,
         };
         let block = u64::from(self.device()?.geometry().limits.logical_block) / 512;
         let count = block.min(self.device()?.size() / 512);
@@ -260,6 +261,7 @@ impl Run<'_> {
     }
 
     fn close_for_good(&mut self) -> Result<(), Finding> {
+        self.look_at_returned()?;
         self.spare.clear();
         self.close()?;
         let left = self.alive.load(Ordering::Relaxed);

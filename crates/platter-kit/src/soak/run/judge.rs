@@ -218,6 +218,8 @@ impl Run<'_> {
                 let by_target = self.plan.disks.iter().any(|disk| disk.transport.is_some());
                 self.may_be_aborted(live) || (by_target && self.may_time_out(live))
             }
+            // Nothing ends what is lent before the disk has returned it.
+            Kind::TimedOut if live.lent && fault.stage == Stage::Handle => false,
             // A layer abandons a barrier because a channel is not polled.
             Kind::TimedOut => {
                 self.may_time_out(live) || (fault.stage == Stage::Layer && self.may_lane_have_stalled(live))

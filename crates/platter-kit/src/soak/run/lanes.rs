@@ -153,7 +153,11 @@ impl Run<'_> {
         // After a timeout the memory stays with the disk.
         let memory = (bio.segment_bytes() > 0).then(|| bytes_of(&bio));
         let whole = memory.is_some() && status.is_ok();
+        let lent = self.live.get(&token).filter(|live| live.lent).map(|live| live.op);
         self.complete(token, by, status, memory)?;
+        if lent == Some(Op::Read) {
+            return self.use_again(bio);
+        }
         if whole
             && let Some(believed) = believed
             && self.spare.len() < SPARE
@@ -184,6 +188,9 @@ impl Run<'_> {
         }
         self.cover.completed(live.op, live.flags, status.is_ok());
         self.meet(&live);
+        if live.lent {
+            self.look_for_lent(token, &live, memory.is_some())?;
+        }
         if live.is_barrier() {
             self.settle_owed(token, status.is_ok())?;
         }
@@ -236,6 +243,7 @@ impl Run<'_> {
             .map(|(&token, _)| token)
             .collect();
         self.cover.dropped += u64::from(!own.is_empty());
+        self.cover.late_closes += u64::from(self.is_slow_now());
         self.judged.dropped |= !own.is_empty();
         // What it had in its plug was never submitted.
         own.into_iter().for_each(|token| self.lose(token));

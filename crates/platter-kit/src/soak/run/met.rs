@@ -2,8 +2,9 @@
 
 use super::Run;
 use super::submit::{By, Live};
+use crate::soak::Feature;
 use crate::soak::cells::{self, Bits};
-use crate::soak::plan::Node;
+use crate::soak::plan::{Node, Plan, Transport};
 use platter_block::bio::{Flags, Op};
 
 /// Flags and their names in the table.
@@ -27,10 +28,15 @@ fn bits(list: &[&str], names: &[(bool, &str)]) -> Bits {
     names.iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, name)| bits | bit(list, name))
 }
 
-/// The layers of a stack.
-pub(super) fn layers(node: &Node) -> Bits {
+/// The layers of a plan.
+pub(super) fn layers(plan: &Plan) -> Bits {
+    let doubled = plan.disks.iter().filter_map(|disk| disk.transport.as_ref()).any(Transport::is_double);
+    of_stack(&plan.stack) | bits(&cells::LAYERS, &[(doubled, "multipath")])
+}
+
+fn of_stack(node: &Node) -> Bits {
     let own = bit(&cells::LAYERS, node.kind());
-    node.members().iter().fold(own, |bits, member| bits | layers(member))
+    node.members().iter().fold(own, |bits, member| bits | of_stack(member))
 }
 
 fn flags(live: &Live) -> Bits {
@@ -43,6 +49,7 @@ fn flags(live: &Live) -> Bits {
                 (live.by == By::Call, "call"),
                 (live.by == By::Futures, "future"),
                 (live.again, "used again"),
+                (live.lent, "lent"),
             ],
         );
     if own == 0 { bit(&cells::FLAGS, "plain") } else { own }
@@ -63,6 +70,14 @@ impl Run<'_> {
         let (now, before) = (self.injected(), &live.before);
         let errors = |counts: &platter_sim::fault::Injected| counts.read_errors + counts.write_errors;
         let neglected = self.open.iter().flat_map(|open| &open.lanes).any(|lane| lane.neglected > self.step);
+        let slow = self.is_slow_now();
+        if slow {
+            let stack = self.stack();
+            self.cover.late += 1;
+            self.cover.late_deep += u64::from(self.plan.features.has(Feature::Deep));
+            self.cover.late_twins += u64::from(self.plan.features.has(Feature::Twins));
+            self.cover.late_snapshots += u64::from(stack.has("snapshot") || stack.has("snapshot-origin"));
+        }
         let faults = bits(
             &cells::FAULTS,
             &[
@@ -77,6 +92,7 @@ impl Run<'_> {
                 (self.cover.switches > live.switches, "switch"),
                 (neglected, "neglect"),
                 (self.sizes.changes() > live.changes, "resize"),
+                (slow, "late"),
             ],
         );
         let faults = if faults == 0 { bit(&cells::FAULTS, "nothing") } else { faults };

@@ -151,6 +151,7 @@ impl Run<'_> {
         self.cover.timeouts += counts.timeouts;
         self.cover.flushes_coalesced += counts.flushes_coalesced;
         self.cover.bytes_bounced += counts.bytes_bounced;
+        self.cover.late_closes += u64::from(self.is_slow_now());
         let left: Vec<u64> = self.live.keys().copied().collect();
         left.into_iter().for_each(|token| self.lose(token));
         self.watch_call("closing the device".to_owned());

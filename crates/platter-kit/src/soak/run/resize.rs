@@ -198,6 +198,7 @@ impl Run<'_> {
         self.say(|| format!("disk {disk} has {} sectors, after {}", size / 512, now.size / 512));
         self.sizes.lock().change(disk, |extent| extent.size = size);
         self.cover.resizes += 1;
+        self.cover.late_resizes += u64::from(self.is_slow_now());
         let cut_off = size / SECTOR as u64..now.size / SECTOR as u64;
         let is_lost = |&(_, (at, on)): &(u64, (usize, u64))| at == disk && cut_off.contains(&on);
         let lost: Vec<u64> =

@@ -47,6 +47,8 @@ pub(super) struct Live {
     pub(super) switches: u64,
     /// Its memory is in more pieces for each block than a disk may take.
     pub(super) shredded: bool,
+    /// Its memory is lent to the device, so it ends when the disk has returned it, whatever its deadline.
+    pub(super) lent: bool,
     /// When it got its place, in events of the program.
     pub(super) event: u64,
     /// How many changes of the sizes of disks there had been when it was made.
@@ -58,7 +60,12 @@ pub(super) struct Live {
 impl Live {
     /// Whether it can change a sector of the range.
     pub(super) fn changes(&self, sector: u64, count: u64) -> bool {
-        self.op.changes() && self.sector < sector + count && sector < self.sector + self.count
+        self.op.changes() && self.overlaps(sector, count)
+    }
+
+    /// Whether it reaches a sector of the range.
+    pub(super) fn overlaps(&self, sector: u64, count: u64) -> bool {
+        self.sector < sector + count && sector < self.sector + self.count
     }
 
     pub(super) fn has(&self, flags: Flags) -> bool {
@@ -125,6 +132,7 @@ impl Run<'_> {
             again: false,
             switches: self.cover.switches,
             shredded: self.is_shredded(io.layout, limits.logical_block),
+            lent: false,
             event: 0,
             changes: self.sizes.changes(),
             before: self.injected(),
@@ -159,6 +167,9 @@ impl Run<'_> {
         };
         bio.set_token(token);
         bio.set_deadline(live.deadline);
+        bio.add_flags(if io.lent { Flags::BORROWED } else { Flags::NONE });
+        live.lent = bio.flags().contains(Flags::BORROWED);
+        live.deadline = live.deadline.filter(|_| !live.lent);
         bio.set_context(io.context);
         bio.set_ioprio(io.ioprio);
         let Some(open) = &self.open else { return Ok(bio) };
@@ -331,6 +342,7 @@ impl Run<'_> {
             handle: None,
             again: false,
             unsound: None,
+            lent: false,
         };
         self.made(&io, sector, count)
     }
