@@ -4,7 +4,7 @@ use crate::bio::Bio;
 use crate::fault::Kind;
 use crate::segment::{Region, RegionId};
 use crate::time::{Span, Time};
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 
 /// Which bios to take back, and as what those end that no driver has.
@@ -175,6 +175,13 @@ pub trait Lane: Send {
         }
     }
 
+    /// The lane is dropped next. What still has changes of it after that keeps a share of `left` until devices have returned them.
+    fn closing(&mut self, left: &Arc<dyn Left>) {
+        if let Some(below) = self.below_mut() {
+            below.closing(left);
+        }
+    }
+
     /// Whether the lane holds no bio (except completed ones). Nothing of it is left below then.
     #[inline]
     fn is_idle(&self) -> bool {
@@ -200,4 +207,25 @@ pub trait Lane: Send {
 pub trait Bell: Send + Sync {
     /// Ends the lane's current sleep, or prevents the next one.
     fn ring(&self);
+}
+
+/// What a handle knows of changes that it leaves with devices when it drops a lane. It keeps out what must not pass them, until the last
+/// share of this is dropped.
+///
+/// Example: a channel over a snapshot has a write that is late, and is dropped while a disk below has it. The channel drops its own
+/// share with its lane. The snapshot, which keeps the bio, keeps a share, and drops it when the disk has returned the write.
+pub trait Left: Send + Sync {
+    /// A share for a queue or layer that carries out in their turn what it has of the lane, as it would without the drop: only what is
+    /// late matters. `None`: nothing is.
+    fn keep_late(self: Arc<Self>, holder: Weak<dyn Holder>) -> Option<Arc<dyn Left>>;
+
+    /// A share for what has given up waiting for changes with a device, whose ranges the handle does not know: nothing may pass them.
+    /// `holder`: what sees them come back, if no thread waits for that.
+    fn keep_all(self: Arc<Self>, holder: Option<Weak<dyn Holder>>) -> Arc<dyn Left>;
+}
+
+/// A queue or layer with bios of a lane that is gone.
+pub trait Holder: Send + Sync {
+    /// Takes what has come back. Called by those that wait for it.
+    fn run(&self, now: Time);
 }

@@ -14,7 +14,7 @@ use platter_block::bio::{Context, IoPrio, Op};
 use platter_block::command::Command;
 use platter_block::fault::Fault;
 use platter_block::handle::HandleId;
-use platter_block::lane::Cancel;
+use platter_block::lane::{Cancel, Left};
 use platter_stack::kit::port::Order;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -91,6 +91,8 @@ pub(super) struct Pass {
     /// search for such pages may have passed them.
     looks_again: bool,
     state: PassState,
+    /// Its lane was dropped when a device was carrying it out.
+    left: Option<Arc<dyn Left>>,
 }
 
 enum PassState {
@@ -241,6 +243,7 @@ impl Engine {
             keeps_pages,
             looks_again,
             state,
+            left: None,
         };
         self.jobs.passes.push(pass);
         self.jobs.can_go_on = true;
@@ -259,6 +262,16 @@ impl Engine {
         }
         let _ = self.jobs.result(ticket);
         self.jobs.answers.forget(ticket);
+    }
+
+    /// The lane of an operation is dropped. If the device is carrying out a change, what `keep` returns is kept until that is over.
+    pub(super) fn leave_pass(&mut self, ticket: u64, keep: impl FnOnce() -> Option<Arc<dyn Left>>) {
+        let is_out = |pass: &&mut Pass| {
+            pass.ticket == ticket && !pass.keeps_pages && matches!(pass.state, PassState::Out(_))
+        };
+        if let Some(pass) = self.jobs.passes.iter_mut().find(is_out) {
+            pass.left = keep();
+        }
     }
 
     /// The I/O of an operation that the device is carrying out.
@@ -490,6 +503,7 @@ impl Engine {
         let is_it = |pass: &Pass| matches!(pass.state, PassState::Out(out) if out == key);
         if let Some(at) = self.jobs.passes.iter().position(is_it) {
             let pass = &mut self.jobs.passes[at];
+            pass.left = None;
             self.jobs.answers.arrived(key, pass.ticket);
             if pass.keeps_pages {
                 return self.end_pass(at, failed);

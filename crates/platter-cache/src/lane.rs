@@ -16,12 +16,12 @@ use crate::readahead::PAGE;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Stage};
 use platter_block::handle::HandleId;
-use platter_block::lane::Cancel;
+use platter_block::lane::{Cancel, Holder};
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BARRIER;
 use platter_stack::kit::{Host, LaneBase, LaneTasks, Turns};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 #[derive(Default)]
 pub(super) struct Tasks {
@@ -297,6 +297,10 @@ impl LaneTasks for Tasks {
         for task in &mut self.tasks {
             if let Some(key) = task.inflow.key.take() {
                 engine.copied(now, key, task.writer);
+            }
+            if let Some(left) = base.left.as_ref().filter(|_| !task.over) {
+                let holder: Weak<dyn Holder> = Arc::downgrade(&base.host) as Weak<Shared>;
+                engine.leave_pass(task.ticket, || Arc::clone(left).keep_late(holder));
             }
             if !task.over {
                 engine.finish(now, task);

@@ -17,6 +17,7 @@ use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::handle::HandleCounters;
+use platter_block::lane::Holder;
 use platter_block::time::Time;
 use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::host::PATIENCE;
@@ -238,6 +239,12 @@ impl Shared {
         self.leave(now, &mut engine);
         drop(engine);
         self.deliver(now);
+    }
+}
+
+impl Holder for Shared {
+    fn run(&self, now: Time) {
+        self.take_turn(now);
     }
 }
 

@@ -25,9 +25,8 @@ use crate::sync::{Mutex, lock};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::command::Command;
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::Bell;
+use platter_block::lane::{Bell, Holder, Left};
 use platter_block::time::{Span, Time};
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -66,6 +65,11 @@ impl Place {
     /// The lane is run.
     pub(crate) fn note_run(&self, now: Time) {
         self.ran.fetch_max(now.0, Ordering::Relaxed);
+    }
+
+    /// The lane is closed: what it has left is looked after by others.
+    fn note_closed(&self) {
+        self.note_run(Time(u64::MAX / 2));
     }
 
     /// Whether the lane's thread sleeps until the lane has something for it.
@@ -137,8 +141,8 @@ struct State {
     last: u64,
     /// What to ring when a range leaves: lanes with bios that wait.
     waiting: Vec<Waiter>,
-    /// Queues with bios of closed channels.
-    left: Vec<Weak<dyn LeftQueue>>,
+    /// Queues and layers with bios of closed channels.
+    left: Vec<Weak<dyn Holder>>,
     /// Names the lanes for which something has waited too long; empty again when no change is late.
     stalled: String,
 }
@@ -152,11 +156,6 @@ pub(crate) enum Entry {
     Waits,
     /// Its promise cannot be kept.
     Refused,
-}
-
-/// A queue with late bios of a channel that is closed: no lane runs it for them.
-pub(crate) trait LeftQueue: Send + Sync {
-    fn run(&self, now: Time);
 }
 
 pub(crate) struct Fence {
@@ -208,10 +207,10 @@ impl Fence {
         }
     }
 
-    /// Runs the queues that no lane runs for their late bios.
+    /// Runs the queues and layers that no lane runs for the late bios that they have.
     fn run_left(&self, now: Time) {
         let left: Vec<_> = lock(&self.state).left.iter().filter_map(Weak::upgrade).collect();
-        left.iter().for_each(|queue| queue.run(now));
+        left.iter().for_each(|holder| holder.run(now));
     }
 
     /// A bio has come back. One that promised something about everything before it fails if a change has become late meanwhile.
@@ -381,63 +380,49 @@ impl Due {
     }
 }
 
-/// What a channel that is being closed leaves with disks. Until the last disk is done with it, what was late stays late, and so does
-/// whatever else a disk does not return in time.
-pub(crate) struct Left {
+/// What a channel leaves that is closed while devices have bios of it. Until the last of them is back, what was late stays late, and
+/// whatever else a disk does not return in time is late as well.
+struct ClosedChannel {
     fence: Arc<Fence>,
     now: Time,
     late: Mutex<Vec<LateId>>,
 }
 
-impl Drop for Left {
+impl Drop for ClosedChannel {
     fn drop(&mut self) {
         lock(&self.late).drain(..).for_each(|id| self.fence.leave(id));
     }
 }
 
-impl Left {
-    /// A disk still has requests of the channel, of which the channel does not know the ranges: the whole device is in the fence.
-    fn add_all(&self) {
+impl Left for ClosedChannel {
+    fn keep_late(self: Arc<Self>, holder: Weak<dyn Holder>) -> Option<Arc<dyn Left>> {
+        if lock(&self.late).is_empty() {
+            return None;
+        }
+        lock(&self.fence.state).left.push(holder);
+        Some(self)
+    }
+
+    fn keep_all(self: Arc<Self>, holder: Option<Weak<dyn Holder>>) -> Arc<dyn Left> {
         let place = Place::new("a closed channel".to_string(), None);
-        // It is looked after by a thread of its own.
-        place.note_run(Time(u64::MAX / 2));
-        lock(&self.late).push(self.fence.enter(self.now, (0, u64::MAX), &place));
+        place.note_closed();
+        let id = self.fence.enter(self.now, (0, u64::MAX), &place);
+        lock(&self.late).push(id);
+        lock(&self.fence.state).left.extend(holder);
+        self
     }
-}
-
-thread_local! {
-    /// For the lanes of disks that this thread is closing.
-    static CLOSING: RefCell<Option<Arc<Left>>> = const { RefCell::new(None) };
-}
-
-/// For a lane of a disk that is being closed: what is kept for as long as a queue has bios of it.
-pub(crate) fn left_in_queue(queue: Weak<dyn LeftQueue>) -> Option<Arc<Left>> {
-    let left = CLOSING.try_with(|closing| closing.borrow().clone()).ok().flatten()?;
-    if lock(&left.late).is_empty() {
-        return None;
-    }
-    lock(&left.fence.state).left.push(queue);
-    Some(left)
-}
-
-/// The same for as long as the disk has requests of it. `queue` runs the rest of the lane, where that is necessary.
-pub(crate) fn left_with_disk(queue: Option<Weak<dyn LeftQueue>>) -> Option<Arc<Left>> {
-    let left = CLOSING.try_with(|closing| closing.borrow().clone()).ok().flatten()?;
-    left.add_all();
-    lock(&left.fence.state).left.extend(queue);
-    Some(left)
 }
 
 impl Fence {
-    /// Closes lanes that have I/O out, of which these changes are late. What a disk does not return meanwhile may still change the device:
-    /// the lane of that disk, however many layers are between, [keeps](left_with_disk) it in the fence. What passes by the layers is this
-    /// value of the thread.
-    pub(crate) fn while_closing(self: &Arc<Fence>, now: Time, late: Vec<LateId>, close: impl FnOnce()) {
-        let left = Arc::new(Left { fence: Arc::clone(self), now, late: Mutex::new(late) });
-        let outer = CLOSING.try_with(|closing| closing.replace(Some(Arc::clone(&left)))).ok().flatten();
-        close();
-        let _ = CLOSING.try_with(|closing| closing.replace(outer));
-        drop(left);
+    /// For a lane that is closed while it has I/O out, of which these changes of `place` are late.
+    pub(crate) fn close(
+        self: &Arc<Fence>,
+        now: Time,
+        late: Vec<LateId>,
+        place: Option<Arc<Place>>,
+    ) -> Arc<dyn Left> {
+        place.iter().for_each(|place| place.note_closed());
+        Arc::new(ClosedChannel { fence: Arc::clone(self), now, late: Mutex::new(late) })
     }
 }
 
@@ -457,7 +442,7 @@ mod tests {
         }
     }
 
-    impl LeftQueue for Count {
+    impl Holder for Count {
         fn run(&self, _now: Time) {
             self.ring();
         }
@@ -555,24 +540,25 @@ mod tests {
         let place = Place::new("here".to_string(), None);
         let id = late(&fence, now, 4096, &place);
         let queue = Arc::new(Count::default());
-        let mut kept = Vec::new();
-        fence.while_closing(now, vec![id], || {
-            let weak = Arc::downgrade(&queue);
-            kept.extend(left_in_queue(Weak::clone(&weak) as Weak<dyn LeftQueue>));
-            kept.extend(left_with_disk(Some(weak)));
-        });
-        assert_eq!(kept.len(), 2);
+        let left = fence.close(now, vec![id], Some(place));
+        let weak = || Arc::downgrade(&queue) as Weak<dyn Holder>;
+        let mut kept = vec![Arc::clone(&left).keep_late(weak()).expect("a change is late")];
+        kept.push(left.keep_all(Some(weak())));
         assert_eq!(
             fence.admits(now, &write(1 << 30)),
             Entry::Waits,
             "what the disk has of it may be anywhere"
         );
         assert!(queue.0.load(Ordering::SeqCst) > 0, "no lane runs the queue for it");
+        assert!(
+            fence.waits_until(now + Span(100 * SECOND.0), &write(4096)).is_ok(),
+            "no thread has to poll a closed channel"
+        );
         kept.pop();
         assert!(!fence.is_empty());
         kept.pop();
         assert!(fence.is_empty());
-        fence.while_closing(now, Vec::new(), || assert!(left_in_queue(Weak::<Count>::new()).is_none()));
-        assert!(left_with_disk(None).is_none(), "nothing is being closed");
+        let nothing_late = fence.close(now, Vec::new(), None);
+        assert!(nothing_late.keep_late(weak()).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Snapshots whose store is slow: what is written too late, after a deadline or after the snapshot was closed.
 
-use platter_block::bio::Op;
+use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
@@ -80,6 +80,40 @@ fn a_write_that_timed_out_is_settled_before_anything_overlaps_it() {
         view.flush().unwrap();
         drop(view);
         assert_eq!(block(&rig.view(), CHUNK), expected, "opened again");
+    }
+}
+
+/// A channel is closed while the store has a write of it that is late, or that has no deadline. The snapshot gives up waiting after 30 s.
+#[test]
+fn what_a_closed_channel_has_left_is_settled_before_anything_overlaps_it() {
+    for deadline in [Some(Span::from_secs(1)), None] {
+        let rig = Rig::new();
+        let view = rig.view();
+        rig.slow(Op::Write, Span::from_secs(100));
+        let now = || rig.world.clock().now();
+        let (began, mut channel, mut done) = (now(), view.channel(4).unwrap(), Vec::new());
+        let mut bio = Bio::write(CHUNK, vec![1u8; CHUNK as usize]).unwrap();
+        bio.set_deadline(deadline.map(|span| began + span));
+        channel.submit(bio).unwrap();
+        match deadline {
+            Some(_) => {
+                channel.wait(&mut done, None);
+                assert_eq!(done[0].status().unwrap_err().kind, Kind::TimedOut);
+            }
+            None => channel.flush(),
+        }
+        drop(channel);
+        assert!(now().since(began) < Span::from_secs(60), "closing ends");
+        assert_eq!(rig.store.inside().len(), 1, "the store still has it ({deadline:?})");
+        assert_eq!(view.flush().unwrap_err().fault.kind, Kind::Unsettled);
+        let seen = block(&view, CHUNK);
+        assert!(now().since(began) >= Span::from_secs(100), "it waits: {:?}", now().since(began));
+        rig.world.clock().advance_to(now() + Span::from_secs(20));
+        assert_eq!(block(&view, CHUNK), seen);
+        view.flush().unwrap();
+        let after = now();
+        drop(view.channel(4).unwrap());
+        assert_eq!(now(), after, "nothing is left to wait for");
     }
 }
 

@@ -121,6 +121,27 @@ fn a_write_that_lands_late_covers_nothing_that_was_flushed() {
     assert_eq!(rig.first(&rig.device), 8);
 }
 
+/// A cache passes discards on. The channel of one that is late is closed while the disk has it.
+#[test]
+fn a_discard_that_a_closed_channel_has_left_is_late_until_the_disk_returns_it() {
+    let rig = Rig::of(&small(32));
+    rig.device.write_at(&[5; 4096], 0).unwrap();
+    rig.device.flush().unwrap();
+    rig.stick(true);
+    let (mut channel, mut done) = (rig.device.channel(1).unwrap(), Vec::new());
+    let mut bio = Bio::discard(0, 4096);
+    bio.set_deadline(Some(rig.world.clock().now() + Span::from_millis(10)));
+    channel.submit(bio).unwrap();
+    channel.wait(&mut done, None);
+    assert_eq!(done[0].status().err().map(|fault| fault.kind), Some(Kind::TimedOut));
+    drop(channel);
+    rig.stick(false);
+    assert_eq!(kind(rig.device.flush()), Some(Kind::Unsettled));
+    assert_eq!(kind(rig.device.write_at_with(&[6; 512], 512, soon())), Some(Kind::TimedOut));
+    rig.release();
+    rig.device.flush().unwrap();
+}
+
 /// Unrelated I/O continues: other ranges are flushed, and other pages written and read.
 #[test]
 fn only_what_is_late_is_held_up() {

@@ -233,10 +233,11 @@ impl Channel {
     #[cold]
     pub(super) fn close_with_care(&mut self) {
         let fence = Arc::clone(&self.background.fence);
-        let lane: Box<dyn Lane> = std::mem::replace(&mut self.lane, Box::new(Closed::default()));
+        let mut lane: Box<dyn Lane> = std::mem::replace(&mut self.lane, Box::new(Closed::default()));
         let late = std::mem::take(&mut self.late);
         late.held.iter().for_each(|_| fence.count_held(false));
         let changes = late.late.iter().filter_map(|late| late.change).collect();
-        fence.while_closing(self.clock.now(), changes, || drop((lane, late)));
+        lane.closing(&fence.close(self.clock.now(), changes, late.place.clone()));
+        drop((lane, late));
     }
 }

@@ -8,10 +8,9 @@
 use super::silence::Silent;
 use super::{OwnLane, Shared, SharedLane};
 use crate::clock::Clock;
-use crate::fence::{Left, LeftQueue, left_with_disk};
 use crate::sync::{Mutex, Ordering, lock};
 use platter_block::fault::Kind;
-use platter_block::lane::Lane;
+use platter_block::lane::{Holder, Lane, Left};
 use platter_block::queue::{QueueLane, Store};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, Weak};
@@ -84,7 +83,7 @@ pub(super) struct Leftover {
     // Dropped in this order: the driver waits until the kernel has returned everything, and then nothing is late any more.
     lane: Box<dyn Lane>,
     _silent: Option<Silent>,
-    _left: Option<Arc<Left>>,
+    _left: Option<Arc<dyn Left>>,
     _counted: Counted,
 }
 
@@ -93,7 +92,7 @@ impl Leftover {
         shared: Weak<Shared>,
         lane: impl Lane + 'static,
         silent: Option<Silent>,
-        left: Option<Arc<Left>>,
+        left: Option<Arc<dyn Left>>,
     ) -> Leftover {
         let requests = lane.in_flight();
         shared.upgrade().iter().for_each(|shared| {
@@ -122,22 +121,22 @@ impl Leftover {
     }
 }
 
-impl LeftQueue for Shared {
+impl Holder for Shared {
     fn run(&self, now: Time) {
         self.run_control(now, None);
     }
 }
 
 impl Shared {
-    /// The lane of a queue is being closed.
-    pub(super) fn close_lane(&self, mut lane: OwnLane, silent: Option<Silent>) {
+    /// The lane of a queue is being closed. `left`: to be kept as long as the disk has changes of it.
+    pub(super) fn close_lane(&self, mut lane: OwnLane, silent: Option<Silent>, left: Option<Arc<dyn Left>>) {
         if self.clock.simulated().is_some() {
-            return self.leave_over(lane, silent);
+            return self.leave_over(lane, silent, left);
         }
         drain(&mut lane, &self.clock);
         if lane.in_flight() > 0 {
             discard_done(&mut lane);
-            let left = lane.queue.has_changes().then(|| left_with_disk(None)).flatten();
+            let left = left.filter(|_| lane.queue.has_changes()).map(|left| left.keep_all(None));
             Leftover::new(Weak::clone(&self.itself), lane, silent, left).end_elsewhere();
         }
     }
@@ -155,14 +154,14 @@ impl Shared {
 
     /// A simulated disk still carries out the requests that it has, in virtual time: the rest of the lane is run by
     /// the users of the shared queue, which are all lanes until then.
-    fn leave_over(&self, mut lane: OwnLane, silent: Option<Silent>) {
+    fn leave_over(&self, mut lane: OwnLane, silent: Option<Silent>, left: Option<Arc<dyn Left>>) {
         if lane.in_flight() == 0 {
             return;
         }
         lane.queue.quiesce();
         discard_done(&mut lane);
-        let queue: Weak<dyn LeftQueue> = Weak::clone(&self.itself) as Weak<dyn LeftQueue>;
-        let left = lane.queue.has_changes().then(|| left_with_disk(Some(queue))).flatten();
+        let holder: Weak<Shared> = Weak::clone(&self.itself);
+        let left = left.filter(|_| lane.queue.has_changes()).map(|left| left.keep_all(Some(holder)));
         let leftover = Leftover::new(Weak::clone(&self.itself), lane, silent, left);
         lock(&self.leftovers).push(leftover);
         self.gate.set_leftovers(true);

@@ -12,7 +12,7 @@ use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::driver::Driver;
-use platter_block::lane::{Bell, Cancel, Lane};
+use platter_block::lane::{Bell, Cancel, Lane, Left};
 use platter_block::queue::{Prebuilt, Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -43,6 +43,8 @@ pub(super) struct DiskLane {
     busy: bool,
     /// The lane's own queue is silent.
     silent: Option<Silent>,
+    /// The lane is being closed.
+    left: Option<Arc<dyn Left>>,
     /// The lane's own queue refuses everything, because the disk does not answer.
     fails: bool,
     /// The driver's time for a request is limited.
@@ -315,6 +317,10 @@ impl Lane for DiskLane {
 
     fn cancel(&mut self, now: Time, which: &Cancel) {
         self.cancel_all(now, which);
+    }
+
+    fn closing(&mut self, left: &Arc<dyn Left>) {
+        self.left = Some(Arc::clone(left));
     }
 
     fn is_idle(&self) -> bool {

@@ -3,13 +3,12 @@
 use super::gate::Seen;
 use super::woken::Woken;
 use super::{Busy, Mailbox};
-use crate::fence::Left;
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::counters::{Counters, Snapshot};
 use platter_block::driver::{Driver, Outstanding};
-use platter_block::lane::Bell;
+use platter_block::lane::{Bell, Left};
 use platter_block::statistics::{Gauges, Statistics};
 use std::sync::Arc;
 
@@ -109,7 +108,10 @@ enum Slot {
     Free,
     Open(Arc<LaneCell>),
     /// The lane is gone, but the entry is not free before its last bio has come back. Then what it left is not late any more.
-    Closing(Arc<LaneCell>, #[expect(dead_code, reason = "it is dropped with the entry")] Option<Arc<Left>>),
+    Closing(
+        Arc<LaneCell>,
+        #[expect(dead_code, reason = "it is dropped with the entry")] Option<Arc<dyn Left>>,
+    ),
 }
 
 struct List {
@@ -146,7 +148,7 @@ impl Lanes {
     }
 
     /// Removes a lane while `away` of its bios are in the shared queue or on their way back from it. `left` is kept until they are back.
-    pub(super) fn remove(&self, route: u32, away: usize, left: impl FnOnce() -> Option<Arc<Left>>) {
+    pub(super) fn remove(&self, route: u32, away: usize, left: impl FnOnce() -> Option<Arc<dyn Left>>) {
         let mut list = lock(&self.list);
         let List { slots, retired, retired_statistics } = &mut *list;
         let Some(slot) = slots.get_mut(route as usize) else { return };

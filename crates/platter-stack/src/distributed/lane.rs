@@ -7,7 +7,7 @@ use crate::kit::Board;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
 use platter_block::fault::{Error, Fault, Kind, Stage};
-use platter_block::lane::{Bell, Cancel, Lane};
+use platter_block::lane::{Bell, Cancel, Lane, Left};
 use platter_block::limits::Limits;
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
@@ -534,6 +534,10 @@ impl<M: Map> Lane for DistributedLane<M> {
             lane.cancel(now, which);
             parts.iter().for_each(|&token| lane.cancel(now, &which.with_token(token)));
         }
+    }
+
+    fn closing(&mut self, left: &Arc<dyn Left>) {
+        self.members.iter_mut().for_each(|member| member.lane.closing(left));
     }
 
     fn is_idle(&self) -> bool {

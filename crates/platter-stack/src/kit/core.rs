@@ -61,6 +61,8 @@ pub(super) struct TaskState {
     flags: Flags,
     pos: u64,
     pub(super) len: u64,
+    /// The bio may change the device.
+    pub(super) changes: bool,
     /// Its submitter does not wait for it any longer: nothing more is begun for it.
     pub(super) late: bool,
     /// The bio was passed on without a task; it is over when it comes back.
@@ -147,6 +149,7 @@ impl Core {
         let task = &mut self.tasks[slot as usize];
         let (token, flags) = bio.as_ref().map_or((0, Flags::NONE), |bio| (bio.token(), bio.flags()));
         task.identity = bio.as_ref().map_or(0, Bio::identity);
+        task.changes = bio.as_ref().is_some_and(Bio::changes);
         let (pos, len) = bio.as_ref().map_or((0, 0), |bio| (bio.pos(), bio.len()));
         (task.lane, task.port, task.hold) = (lane, port, bio.map_or(Hold::None, Hold::Bio));
         (task.parts, task.failed, task.late, task.tried) = (0, None, false, false);

@@ -8,7 +8,7 @@ use super::lanes::{LaneEntry, Lanes};
 use super::layer::Layer;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage, Status};
-use platter_block::lane::{Cancel, Lane};
+use platter_block::lane::{Cancel, Lane, Left};
 use platter_block::time::{Span, Time};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -53,6 +53,8 @@ pub struct Engine<L> {
     came: Vec<Bio>,
     /// Tasks with bios that are late and have not ended.
     late: Vec<u32>,
+    /// Lanes that were dropped while devices had bios of theirs; what is kept if some of these are changes.
+    closed: Vec<(u32, Option<Arc<dyn Left>>)>,
     /// What the layer's panic said, after one.
     panic: Arc<OnceLock<String>>,
 }
@@ -82,6 +84,7 @@ impl<L: Layer> Engine<L> {
             advanced,
             came,
             late: Vec::new(),
+            closed: Vec::new(),
             panic,
         }
     }
@@ -193,6 +196,9 @@ impl<L: Layer> Engine<L> {
             self.progress = true;
         }
         self.end_late();
+        if !self.closed.is_empty() {
+            self.leave_closed();
+        }
     }
 
     fn fire_timers(&mut self, now: Time) {
@@ -379,6 +385,21 @@ impl<L: Layer> Engine<L> {
             self.lanes.leave(number);
         }
         is_free
+    }
+
+    /// The lane is dropped, and devices still have bios of it. `keep` is called if they have changes.
+    pub(super) fn close_lane(&mut self, number: u32, keep: impl FnOnce() -> Option<Arc<dyn Left>>) {
+        let changes = |task: &TaskState| task.lane == number && task.is_in_use() && task.changes;
+        let has_changes = self.below.core().tasks.iter().any(changes);
+        self.closed.push((number, if has_changes { keep() } else { None }));
+    }
+
+    /// Removes lanes that were dropped and of which no device has anything any more.
+    #[cold]
+    fn leave_closed(&mut self) {
+        let mut closed = std::mem::take(&mut self.closed);
+        closed.retain(|&(number, _)| !self.leave_lane(number));
+        self.closed = closed;
     }
 
     /// Takes the bios of a lane that have completed.

@@ -10,7 +10,7 @@ use crate::sync::{Mutex, lock, lock_unbroken};
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::Bio;
 use platter_block::fault::{Error, Fault, Status};
-use platter_block::lane::Bell;
+use platter_block::lane::{Bell, Holder};
 use platter_block::time::{Span, Time};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -158,6 +158,12 @@ impl<L: Layer> Host for Frame<L> {
 
     fn now(&self) -> Time {
         self.devices.first().map_or(Time(0), |device| device.now())
+    }
+}
+
+impl<L: Layer> Holder for Frame<L> {
+    fn run(&self, now: Time) {
+        self.take_turn(now);
     }
 }
 

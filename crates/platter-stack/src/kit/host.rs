@@ -168,6 +168,13 @@ pub trait Host: Send + Sync + 'static {
         }
     }
 
+    /// A turn of no lane.
+    fn take_turn(&self, now: Time) {
+        self.collect(now);
+        self.take_in(now);
+        self.deliver(now);
+    }
+
     /// A turn in which nothing is submitted.
     fn take_in(&self, now: Time) {
         if let Ok(mut engine) = self.engine() {

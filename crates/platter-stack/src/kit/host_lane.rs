@@ -12,7 +12,7 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::{Bell, Cancel, Lane};
+use platter_block::lane::{Bell, Cancel, Lane, Left};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::Cell;
@@ -34,6 +34,8 @@ pub struct LaneBase<H: Host> {
     pub host: Arc<H>,
     /// The number of the lane in [`Lanes`](super::lanes::Lanes).
     pub number: u32,
+    /// The lane is being closed: to be kept as long as devices have changes of it.
+    pub left: Option<Arc<dyn Left>>,
     /// Each caller sleeps until its bios complete. So others rely on the lane to listen to the layer's own lanes.
     pub sleeps: bool,
     entry: Arc<LaneEntry>,
@@ -152,7 +154,18 @@ impl<T: LaneTasks> HostLane<T> {
         let sleeps = lane_use == LaneUse::Synchronous;
         let (host, came, to_own) = (Arc::clone(host), Vec::new(), Vec::new());
         Ok(HostLane {
-            base: LaneBase { own, own_out: 0, came, to_own, host, number, sleeps, entry, woke: false },
+            base: LaneBase {
+                own,
+                own_out: 0,
+                came,
+                to_own,
+                host,
+                number,
+                left: None,
+                sleeps,
+                entry,
+                woke: false,
+            },
             tasks,
             geometry,
             is_background: lane_use == LaneUse::Shared,
@@ -481,6 +494,11 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         host.deliver(now);
         drop(depth);
         self.give_back();
+    }
+
+    fn closing(&mut self, left: &Arc<dyn Left>) {
+        self.base.own.closing(left);
+        self.base.left = Some(Arc::clone(left));
     }
 
     fn is_idle(&self) -> bool {

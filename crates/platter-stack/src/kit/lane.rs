@@ -7,9 +7,10 @@ use super::host_lane::{LaneBase, LaneTasks};
 use super::layer::Layer;
 use platter_block::bio::Bio;
 use platter_block::fault::{Fault, Stage};
-use platter_block::lane::Cancel;
+use platter_block::lane::{Cancel, Holder};
 use platter_block::time::Time;
 use std::marker::PhantomData;
+use std::sync::{Arc, Weak};
 
 pub(super) struct Tasks<L> {
     port: usize,
@@ -90,7 +91,11 @@ impl<L: Layer> LaneTasks for Tasks<L> {
     /// Waits for what devices carry out for this lane, because a later write of another lane must not be overtaken.
     fn end(&mut self, base: &mut LaneBase<Frame<L>>) {
         let Ok(mut engine) = base.host.engine() else { return };
-        base.host.run_until(&mut engine, PATIENCE, |engine, _| engine.leave_lane(base.number));
+        if !base.host.run_until(&mut engine, PATIENCE, |engine, _| engine.leave_lane(base.number)) {
+            let holder: Weak<dyn Holder> = Arc::downgrade(&base.host) as Weak<Frame<L>>;
+            let left = base.left.take();
+            engine.close_lane(base.number, || left.map(|left| left.keep_all(Some(holder))));
+        }
         base.host.publish(base.host.now(), &mut engine);
     }
 }

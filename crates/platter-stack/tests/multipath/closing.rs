@@ -2,10 +2,13 @@
 
 use crate::{Rig, away, item, rig_of, text};
 use platter_block::bio::{Bio, Op};
+use platter_block::fault::Kind;
 use platter_block::status::Value;
 use platter_block::time::Span;
+use platter_disk::device::Device;
 use platter_scsi::disk::Options;
 use platter_sim::fault::{Blow, Lands, Strike};
+use std::sync::Arc;
 
 /// The disk has a command for this long, and nothing else ends it.
 const HANG: Span = Span::from_secs(3600);
@@ -37,9 +40,14 @@ fn a_channel_is_dropped_in_time_while_a_path_is_checked() {
     assert!(took <= MOST, "{took:?}");
     assert!(took >= Span::from_secs(29), "it did not wait for the write: {took:?}");
     // The lock is free for others, and the path still carries out their I/O.
-    let mut data = [9; 512];
-    rig.device.read_at(&mut data, 0).unwrap();
+    let (mut data, others) = ([9; 512], Device::new(Arc::clone(rig.device.backend())));
+    others.read_at(&mut data, 0).unwrap();
     assert_eq!(data, [1; 512]);
+    // For this device the write is late, wherever it is.
+    assert_eq!(rig.device.flush().unwrap_err().fault.kind, Kind::Unsettled);
+    rig.device.read_at(&mut data, 4096).unwrap();
+    assert!(rig.world.clock().now().since(began) >= HANG);
+    rig.device.flush().unwrap();
 }
 
 /// A layer that is dropped flushes its devices.

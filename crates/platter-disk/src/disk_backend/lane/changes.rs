@@ -3,7 +3,6 @@
 use super::super::gate::View;
 use super::super::others::Others;
 use super::DiskLane;
-use crate::fence::left_in_queue;
 use crate::sync::{Ordering, lock};
 use platter_block::driver::Driver;
 use platter_block::lane::Lane;
@@ -94,14 +93,14 @@ impl Drop for DiskLane {
     fn drop(&mut self) {
         if let Some(local) = self.local.take() {
             // The wait is limited: requests that the disk does not return in time are left to another thread.
-            self.shared.close_lane(local, self.silent.take());
+            self.shared.close_lane(local, self.silent.take(), self.left.clone());
         }
         self.cell.busy.leave();
         self.depth.close(&self.shared);
         // Bios in the shared queue are carried out without the lane.
         self.unplug(self.shared.clock.now());
-        let queue = Arc::downgrade(&self.shared);
-        self.shared.lanes.remove(self.route, self.away, || left_in_queue(queue));
+        let (left, holder) = (self.left.take(), Arc::downgrade(&self.shared));
+        self.shared.lanes.remove(self.route, self.away, || left?.keep_late(holder));
         if self.away > 0 || self.shared.gate.look().is_frozen() {
             // The thread that runs the queue may be in its last round, and no other visit follows: after this wait it has been run.
             self.shared.run_control(self.shared.clock.now(), None);

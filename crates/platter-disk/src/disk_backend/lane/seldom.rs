@@ -48,6 +48,7 @@ impl DiskLane {
             regions: Vec::new(),
             busy: false,
             silent: None,
+            left: None,
             fails: false,
             has_timeouts: queue.timeout.is_some() || queue.slow_timeout.is_some(),
             depth: Depth::default(),
