@@ -92,7 +92,10 @@ impl Fake {
         // The size may grow.
         let memory = Memory::new(2 * options.size).unwrap();
         let fake = Arc::new(Fake { memory, state: Mutex::default() });
-        let queue = Settings { depth: options.depth, timeout: options.timeout, ..Settings::default() };
+        // On a busy machine much time passes between two calls, and the disk is not to be failed as a whole.
+        let abort_grace = Some(Span::from_secs(3600));
+        let queue =
+            Settings { depth: options.depth, timeout: options.timeout, abort_grace, ..Settings::default() };
         let settings =
             DiskSettings::default().with_queue(queue).with_bounce(options.bounce).with_lanes(options.lanes);
         let elevator = by_name(options.elevator).map(|row| (row.make)());
