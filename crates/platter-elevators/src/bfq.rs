@@ -9,38 +9,50 @@
 //! for queues whose requests arrive at a moderate, steady rate (soft real time), but not for large bursts of new
 //! queues.
 //!
-//! Source: BFQ of Linux 4.12 and later, with the values of 6.1, and Documentation/block/bfq-iosched; papers in
-//! `bfq/service.rs`. Differences:
+//! While a queue is waited for, requests of others may be injected (see `bfq/inject.rs`).
+//!
+//! Source: `block/bfq-iosched.c` and `bfq-wf2q.c` of Linux, with the values and rules of 6.1, and
+//! Documentation/block/bfq-iosched; papers in `bfq/service.rs`. Differences:
 //! - A process has a queue for each class that it uses: a change of class is a change of queue.
-//! - There is no wait for a process that is known to think longer than the wait, or that has exited.
-//! - The turn of the idle class ends the current service; it does not wait for the next choice.
-//! - Only stretches of sequential requests lower the estimate of the device's rate.
 //! - Whether seeks take time is measured, unless the parameter `rotational` says so.
-//! - There are no groups (cgroups), no early merging of the queues of processes that read close to each other, and
-//!   no injection of other queues' requests into a wait.
+//! - A request that is next because it has waited too long stays that. There a nearer one that comes takes its place, so that a
+//!   stream of one request at a time can pass it for ever.
+//! - Ticks are not rounded to: a time in milliseconds there is exact here.
+//! - There are no groups (cgroups), no actuators, and no merging of queues, neither of processes that read close to each other nor
+//!   of those created within 600 ms of each other with the same priority: a benchmark that starts its processes together
+//!   would measure one queue.
+//! - The fractions of the pool that writes may take are of the requests for writes, as reads have their own here.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use platter_block::bio::{Context, Op};
-use platter_block::elevator::{Elevator, ElevatorType, RequestId, RequestInfo, Settings};
+use platter_block::elevator::{Dir, Elevator, ElevatorType, MayQueue, RequestId, RequestInfo, Settings};
 use platter_block::params::{Param, ParamError};
 use platter_block::time::{Span, Time};
 
+mod busy;
 mod device;
+mod inject;
 mod params;
 mod procs;
 mod raise;
+mod record;
 mod requests;
 mod serve;
 mod service;
 
+use busy::{Busy, Writes};
 use device::Device;
-use params::STRICT_GUARANTEES;
-use params::{BACK_SEEK_MAX, BACK_SEEK_PENALTY, FIFO_EXPIRE_ASYNC, FIFO_EXPIRE_SYNC, PARAMS, SLICE_IDLE};
-use procs::{IDLE, Procs, SEEK_SECTORS, key_of};
+use inject::Trial;
+use params::{
+    BACK_SEEK_MAX, BACK_SEEK_PENALTY, FIFO_EXPIRE_ASYNC, FIFO_EXPIRE_SYNC, LOW_LATENCY, MAX_BUDGET, PARAMS,
+    ROTATIONAL, SLICE_IDLE, STRICT_GUARANTEES, TIMEOUT_SYNC,
+};
+use procs::Procs;
 use raise::Burst;
+use record::{IDLE, Link, Why, is_seek, key_of};
 use requests::{BackSeek, Requests};
-use serve::{Busy, Reason};
+use serve::Reason;
 use service::Service;
 
 pub(crate) const TYPE: ElevatorType = ElevatorType {
@@ -55,6 +67,20 @@ const REMEMBERED: usize = 32;
 
 /// Budget of a new queue, as a fraction of the largest budget.
 const FIRST_BUDGET: (u64, u64) = (2, 3);
+/// Largest budget in sectors until the rate of the device is known.
+const FIRST_MAX_BUDGET: u64 = 16 * 1024;
+/// The smallest budget is the largest divided by this.
+const LEAST_BUDGET: u64 = 32;
+/// Number of budgets after which the largest is taken as known, in units of 1/256 of many.
+const ENOUGH_BUDGETS: u32 = 194;
+
+/// A request that comes within so many times `slice_idle` after the last completion would have come in time.
+const IN_TIME: u64 = 3;
+/// A longer request goes to the device at once, even if its queue is waited for.
+const SMALL_REQUEST: u64 = 32 * 512;
+
+/// With strict guarantees the elevator waits at least so long, in milliseconds.
+const STRICT_IDLE: i64 = 8;
 
 /// What is recorded of a request with the driver, by its slot.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,14 +111,16 @@ pub struct Bfq {
     /// Requests with the driver, by slot.
     started: Vec<Started>,
     in_driver: u32,
+    writes: Writes,
     /// End of the last request dispatched.
     last_end: u64,
+    /// The queue of the last request completed.
+    last_completed: Option<Link>,
     in_service: Option<u32>,
     service_start: Time,
-    /// When the current service has lasted too long.
-    budget_end: Time,
     wait: Option<Wait>,
-    /// When the idle class was last served, or began to wait.
+    trial: Trial,
+    /// When the idle class could last be chosen before the others.
     idle_turn: Time,
     budgets_assigned: u32,
 }
@@ -109,11 +137,13 @@ impl Default for Bfq {
             device: Device::default(),
             started: Vec::new(),
             in_driver: 0,
+            writes: Writes::default(),
             last_end: 0,
+            last_completed: None,
             in_service: None,
             service_start: Time(0),
-            budget_end: Time(0),
             wait: None,
+            trial: Trial::default(),
             idle_turn: Time(0),
             budgets_assigned: 0,
         }
@@ -121,6 +151,48 @@ impl Default for Bfq {
 }
 
 impl Bfq {
+    #[inline]
+    fn span(&self, row: usize) -> Span {
+        Span::from_millis(self.settings.unsigned(row))
+    }
+
+    #[inline]
+    fn is_on(&self, row: usize) -> bool {
+        self.settings.at(row) != 0
+    }
+
+    /// Whether seeks take time.
+    fn is_rotational(&self) -> bool {
+        match self.settings.at(ROTATIONAL) {
+            1 => true,
+            2 => false,
+            _ => !self.device.seeks_fast(),
+        }
+    }
+
+    /// Whether enough budgets were assigned to trust them.
+    fn knows_budgets(&self) -> bool {
+        self.budgets_assigned >= ENOUGH_BUDGETS
+    }
+
+    /// The largest budget, in sectors.
+    fn largest_budget(&self) -> u64 {
+        match self.settings.unsigned(MAX_BUDGET) {
+            0 => self.device.sectors_in(self.span(TIMEOUT_SYNC)).unwrap_or(FIRST_MAX_BUDGET),
+            sectors => sectors,
+        }
+    }
+
+    /// The largest budget that queues begin with, in sectors.
+    fn first_most_budget(&self) -> u64 {
+        if self.knows_budgets() { self.largest_budget() } else { FIRST_MAX_BUDGET }
+    }
+
+    /// The smallest budget, in sectors.
+    fn first_least_budget(&self) -> u64 {
+        self.first_most_budget() / LEAST_BUDGET
+    }
+
     fn back_seek(&self) -> BackSeek {
         let (max, penalty) =
             (self.settings.unsigned(BACK_SEEK_MAX) * 1024, self.settings.unsigned(BACK_SEEK_PENALTY));
@@ -133,20 +205,20 @@ impl Bfq {
             self.procs.wake(record, info);
             return Some(record);
         }
-        let (record, was_used) = match self.procs.make(info) {
+        let (record, was_used) = match self.procs.make(now, info) {
             Some(made) => made,
             None => {
                 self.make_room(2 * self.procs.len().max(REMEMBERED), self.started.len());
-                self.procs.make(info)?
+                self.procs.make(now, info)?
             }
         };
         if was_used {
             self.service.withdraw(record);
         }
         self.procs.wake(record, info);
-        self.procs[record].max_budget = self.largest_budget() * FIRST_BUDGET.0 / FIRST_BUDGET.1;
+        self.procs[record].max_budget = self.first_most_budget() * FIRST_BUDGET.0 / FIRST_BUDGET.1;
         if info.sync {
-            self.burst.join(now, &mut self.procs, record);
+            self.burst.join(now, &mut self.procs, record, self.busy.count > 0);
         }
         Some(record)
     }
@@ -160,99 +232,148 @@ impl Bfq {
         }
     }
 
-    /// Called when a queue that had no queued request, and is not in service, gets one.
-    fn become_backlogged(&mut self, now: Time, record: u32) {
-        self.consider_raising(now, record);
-        let least = self.least_budget();
+    /// A request arrives for a queue that is not busy. Returns whether its process seems interactive.
+    fn become_busy(&mut self, now: Time, record: u32) -> bool {
+        let in_time = now <= self.procs[record].last_done + Span(IN_TIME * self.span(SLICE_IDLE).0);
+        let signs = self.signs(now, record);
+        let first = self.first_budget(record);
+        let it = &mut self.procs[record];
+        // What it would have received if this request had come a little sooner, it gets now.
+        let resumes = it.expected && in_time && it.left() > 0;
+        it.budget = if resumes { it.left().min(it.max_budget) } else { first };
+        it.service = 0;
+        it.expected = false;
+        self.consider_raising(now, record, signs);
+        let (weight, factor) = (self.weight(record), self.factor(record));
         let it = &mut self.procs[record];
         it.backlogged_since = now;
         it.backlogged_service = 0;
-        if it.is_raised() {
-            it.max_budget = it.max_budget.min(2 * least);
+        it.soft_rt_due = false;
+        it.busy = true;
+        self.service.activate(record, it.class, weight, it.budget, resumes.then_some(factor));
+        self.busy.update(it);
+        self.procs.list(record);
+        if let Some(served) = self.in_service {
+            let (new, old) = (&self.procs[record], &self.procs[served]);
+            let higher = new.class < old.class || weight > self.weight(served);
+            if resumes && factor >= self.factor(served) || higher || !self.better_to_wait(served) {
+                self.expire(now, false, Reason::Preempted);
+            }
         }
-        if it.class == IDLE && !self.service.has_waiting(IDLE) {
-            self.idle_turn = self.idle_turn.max(now);
-        }
-        let (class, weight, budget) =
-            (self.procs[record].class, self.weight(record), self.first_budget(record));
-        self.procs[record].budget = budget;
-        self.service.activate(record, class, weight, budget);
-        self.busy.add(&mut self.procs[record], weight);
-        if self.in_service.is_some_and(|served| self.service.preempts(record, served)) {
-            self.expire(now, Reason::Preempted);
-        }
+        signs.interactive
     }
 
     /// Puts a queue that is not busy to rest if it has nothing outstanding.
     fn settle(&mut self, record: u32) {
         let it = &self.procs[record];
-        if it.counted == 0 && it.dispatched == 0 {
+        if it.is_lone() && !it.busy {
             self.procs.rest(record);
         }
     }
 
-    /// The request to dispatch from the queue in service: the oldest if it has waited too long (checked once per
+    /// Recomputes the next request of a queue that loses this one: the oldest if it has waited too long (checked once per
     /// service), otherwise the nearest.
-    fn pick(&mut self, now: Time, record: u32) -> Option<RequestId> {
+    fn choose_next(
+        &mut self,
+        record: u32,
+        expired: Option<RequestId>,
+        follower: Option<RequestId>,
+        pos: u64,
+    ) {
+        let ahead = follower.or_else(|| self.requests.from(record, 0));
+        let behind = self.requests.before(record, pos);
+        let nearest = self.requests.nearer(ahead, behind, pos, self.back_seek());
         let it = &mut self.procs[record];
-        if !core::mem::replace(&mut it.fifo_checked, true)
-            && let Some((id, entry)) = self.requests.oldest(record)
-            && now >= entry.expire
-        {
-            return Some(id);
-        }
-        it.next
+        it.next = expired.or(nearest);
+        it.next_is_late = expired.is_some();
+        self.next_changed(record);
     }
 
-    /// Recomputes the next request of a queue, for a head at `last`.
-    fn choose_next(&mut self, record: u32, follower: Option<RequestId>, last: u64) {
-        let ahead = follower.or_else(|| self.requests.from(record, 0));
-        let behind = self.requests.before(record, last);
-        self.procs[record].next = self.requests.nearer(ahead, behind, last, self.back_seek());
+    /// A request has come, or grown to the front: it may be nearer than the next one.
+    fn offer(&self, record: u32, id: RequestId) -> Option<RequestId> {
+        let it = &self.procs[record];
+        let new = Some(id).filter(|_| !it.next_is_late);
+        self.requests.nearer(it.next, new, self.last_end, self.back_seek())
     }
 
     /// Removes a request from its queue for dispatch.
     fn start(&mut self, now: Time, record: u32, id: RequestId) -> Option<RequestId> {
+        let charge = self.charge(record, Some(id));
+        let checked = core::mem::replace(&mut self.procs[record].fifo_checked, true);
+        let expired = self.requests.expired(now, record, id).filter(|_| !checked);
         let (entry, follower) = self.requests.remove(record, id)?;
-        let sectors = entry.sectors();
-        let charge = self.charge_of(record, sectors);
-        self.device.started(now, entry.pos, sectors, self.in_driver, self.requests.len());
-        let jump = entry.pos.abs_diff(self.last_end) > SEEK_SECTORS * 512;
-        let lone = (self.in_driver == 0 && jump && self.procs[record].sync).then_some(now);
+        let serving = self.in_service == Some(record);
+        self.receive(record, charge);
+        if serving {
+            self.trial.started(id);
+        }
+        let rotational = self.is_rotational();
+        self.device.started(now, entry.pos, entry.sectors(), self.in_driver, rotational);
+        let it = &mut self.procs[record];
+        let jump = is_seek(self.last_end.max(1), entry.pos, entry.sectors(), true);
+        let lone = (self.in_driver == 0 && jump && it.sync).then_some(now);
         if let Some(started) = self.started.get_mut(id.index as usize) {
             *started = Started { generation: id.generation, record, seek: lone };
         }
         self.last_end = entry.end;
         self.in_driver += 1;
-        self.service.serve(record, charge);
-        let it = &mut self.procs[record];
         it.queued -= 1;
         it.dispatched += 1;
-        it.service += charge;
-        it.raise.service += sectors;
-        it.backlogged_service += sectors;
         if it.queued == 0 {
-            it.next = None;
+            (it.next, it.next_is_late) = (None, false);
+            self.run_dry(record);
         } else {
-            self.choose_next(record, follower, entry.end);
+            self.choose_next(record, expired, follower, entry.pos);
         }
-        // Other queues wait: the idle class may have only one request with the driver.
-        if self.procs[record].class == IDLE && self.busy.several() {
-            self.expire(now, Reason::Exhausted);
+        if serving {
+            self.end_raising(now, record);
+            // Other queues wait: the idle class may have only one request with the driver.
+            if self.procs[record].class == IDLE && self.busy.several() {
+                self.expire(now, false, Reason::Exhausted);
+            }
         }
         Some(id)
     }
 
-    /// After a completion: if the queue in service is empty, starts a wait for it or ends its service.
-    fn look_after_service(&mut self, now: Time, record: u32) {
-        let it = &self.procs[record];
-        if it.queued > 0 {
+    /// The last request of a queue is gone. If the queue is in service, its next check notices that.
+    fn run_dry(&mut self, record: u32) {
+        if self.in_service == Some(record) || !self.procs[record].busy {
             return;
         }
-        match (self.better_to_wait(record), self.procs[record].dispatched) {
-            (false, _) => self.expire(now, Reason::NoMore),
-            (true, 0) => self.start_wait(now, record),
-            (true, _) => {}
+        self.service.leave(record);
+        self.procs.unlist(record);
+        let it = &mut self.procs[record];
+        it.busy = false;
+        (it.budget, it.service) = (0, 0);
+        self.busy.update(it);
+        self.settle(record);
+    }
+
+    /// After a completion: starts a wait for the queue in service, or ends its service.
+    fn look_after_service(&mut self, now: Time, record: u32) {
+        let empty = self.procs[record].queued == 0;
+        let (waits, idle) = (self.better_to_wait(record), self.procs[record].dispatched == 0);
+        if empty && waits {
+            if idle {
+                self.start_wait(now, record);
+            }
+        } else if self.may_time_out(now, record) {
+            self.expire(now, false, Reason::Timeout);
+        } else if empty {
+            self.expire(now, false, Reason::NoMore);
+        }
+    }
+
+    /// A request was queued for the queue in service, which is waited for.
+    fn stop_waiting(&mut self, now: Time, record: u32, len: u64) {
+        let over = self.procs[record].is_over(now);
+        let small = self.procs[record].queued == 1 && len < SMALL_REQUEST;
+        if small && self.wait_pays(record) && !over {
+            return;
+        }
+        self.wait = None;
+        if over {
+            self.expire(now, false, Reason::Timeout);
         }
     }
 }
@@ -278,19 +399,39 @@ impl Elevator for Bfq {
         if !self.requests.insert(record, id, info, now + expire) {
             return self.settle(record);
         }
-        let longest = Span(2 * self.span(SLICE_IDLE).0);
-        let back = self.back_seek();
+        self.writes.count(info, 1);
+        self.note_think_time(now, record);
         let rotational = self.is_rotational();
+        self.procs[record].note_seek(info, rotational);
+        if self.procs[record].raise.why == Why::SoftRealTime && self.procs[record].seeks == u32::MAX {
+            self.lower_soft_rt(now, record);
+        }
+        if info.sync {
+            if self.procs[record].is_lone() {
+                self.note_lone_arrival(now, record);
+            }
+            self.procs[record].note_intensity(now);
+        }
+        let next = self.offer(record, id);
         let it = &mut self.procs[record];
-        it.note_arrival(now, info, longest, rotational);
+        let was_raised = it.is_raised();
         it.queued += 1;
-        it.next = self.requests.nearer(it.next, Some(id), self.last_end, back);
-        if self.in_service == Some(record) {
-            self.wait = None;
-        } else if it.queued == 1 {
-            self.become_backlogged(now, record);
-        } else if !info.sync {
+        let changed = core::mem::replace(&mut it.next, next) != next;
+        let mut interactive = false;
+        if it.busy {
             self.consider_raising_async(now, record);
+            if changed {
+                self.next_changed(record);
+            }
+        } else {
+            interactive = self.become_busy(now, record);
+        }
+        let it = &mut self.procs[record];
+        if !was_raised || !it.is_raised() || interactive {
+            it.raise.since = now;
+        }
+        if self.in_service == Some(record) && self.wait.is_some() {
+            self.stop_waiting(now, record, info.len);
         }
     }
 
@@ -307,30 +448,44 @@ impl Elevator for Bfq {
         let Some(record) = self.requests.queue_of(id) else { return };
         self.requests.grow(record, id, new);
         if old.pos != new.pos {
-            let next = self.procs[record].next;
-            self.procs[record].next = self.requests.nearer(next, Some(id), self.last_end, self.back_seek());
+            let next = self.offer(record, id);
+            if core::mem::replace(&mut self.procs[record].next, next) != next {
+                self.next_changed(record);
+            }
         }
     }
 
-    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, _info: &RequestInfo) {
+    fn absorbed(&mut self, survivor: RequestId, absorbed: RequestId, info: &RequestInfo) {
         let Some(record) = self.requests.queue_of(absorbed).filter(|_| survivor != absorbed) else { return };
+        let within = self.requests.queue_of(survivor) == Some(record);
         self.requests.absorb(record, survivor, absorbed);
+        self.writes.count(info, -1);
         let it = &mut self.procs[record];
         it.queued -= 1;
-        if it.queued > 0 {
-            if it.next == Some(absorbed) {
-                let follower = self.requests.from(record, self.last_end);
-                self.choose_next(record, follower, self.last_end);
+        if it.queued == 0 {
+            (it.next, it.next_is_late) = (None, false);
+            return self.run_dry(record);
+        }
+        if it.next == Some(absorbed) {
+            if within {
+                it.next = Some(survivor);
+            } else {
+                let follower = self.requests.from(record, info.pos);
+                self.choose_next(record, None, follower, info.pos);
             }
-            return;
         }
-        // Its last request went to another queue. If the queue is in service, its next check notices that.
-        it.next = None;
-        if self.in_service != Some(record) {
-            self.service.withdraw(record);
-            self.busy.remove(&mut self.procs[record]);
-            self.settle(record);
-        }
+    }
+
+    fn may_queue(&self, _context: Context, dir: Dir) -> MayQueue {
+        if dir == Dir::Write { self.writes.room(true, self.busy.raised > 0) } else { MayQueue::May }
+    }
+
+    fn may_queue_async(&self, _context: Context, _dir: Dir) -> MayQueue {
+        self.writes.room(false, self.busy.raised > 0)
+    }
+
+    fn depth_updated(&mut self, nr_requests: u32) {
+        self.writes.nr_requests = nr_requests.into();
     }
 
     fn dispatch(&mut self, now: Time, force: bool) -> Option<RequestId> {
@@ -338,7 +493,7 @@ impl Elevator for Bfq {
             return None;
         }
         let record = self.select(now, force)?;
-        let id = self.pick(now, record)?;
+        let id = self.procs[record].next?;
         self.start(now, record, id)
     }
 
@@ -348,13 +503,26 @@ impl Elevator for Bfq {
             return;
         }
         let Started { record, seek, .. } = core::mem::take(started);
+        self.writes.count(info, -1);
+        self.note_sample(now, record, id);
+        let few = self.in_service.is_some_and(|served| {
+            let it = &self.procs[served];
+            it.short_think && it.dispatched + it.queued < 3
+        });
+        self.device.look_at_queue(self.in_driver, self.requests.len(), few);
         self.in_driver -= 1;
-        let seek = seek.filter(|_| info.op == Op::Read).map(|since| now.since(since));
-        self.device.completed(now, seek);
         let it = &mut self.procs[record];
         it.dispatched = it.dispatched.saturating_sub(1);
-        it.note_done(now);
-        if it.queued == 0 && it.dispatched == 0 {
+        if it.dispatched == 0 && !it.busy {
+            it.budget_end = Some(now);
+        }
+        self.busy.update(it);
+        it.last_done = now;
+        self.last_completed = Some(it.link(record));
+        let expects = it.soft_rt_due && it.is_lone() && it.raise.why != Why::Interactive;
+        let (seek, rotational) = (seek.filter(|_| info.op == Op::Read), self.is_rotational());
+        self.device.completed(now, seek.map(|since| now.since(since)), rotational);
+        if expects {
             self.expect_soft_rt(now, record);
         }
         if self.in_service == Some(record) {
@@ -370,8 +538,9 @@ impl Elevator for Bfq {
                 continue;
             }
             self.procs[record].exited = true;
+            self.burst.leave(&mut self.procs, record);
             if self.in_service == Some(record) && self.procs[record].queued == 0 && self.wait.is_some() {
-                self.expire(now, Reason::NoMore);
+                self.expire(now, false, Reason::NoMore);
             }
         }
     }
@@ -396,7 +565,19 @@ impl Elevator for Bfq {
     }
 
     fn set(&mut self, name: &str, value: i64) -> Result<(), ParamError> {
-        self.settings.set(name, value)
+        self.settings.set(name, value)?;
+        if name == "strict_guarantees" && value != 0 {
+            let idle = self.settings.at(SLICE_IDLE).max(STRICT_IDLE);
+            self.settings.put(SLICE_IDLE, idle);
+        }
+        if !self.is_on(LOW_LATENCY) {
+            for record in self.procs.numbers() {
+                if self.procs[record].is_raised() {
+                    self.lower(self.procs[record].raise.since, record);
+                }
+            }
+        }
+        Ok(())
     }
 }
 

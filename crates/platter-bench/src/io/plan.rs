@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64};
 
-use platter_block::bio::{Bio, IoPrio, Op};
+use platter_block::bio::{Bio, Flags, IoPrio, Op};
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::pool::{PAGE, Pool, PoolBuf, Registration};
@@ -135,7 +135,10 @@ impl<'a> Plan<'a> {
         for part in buffer.chunks_mut(8) {
             part.copy_from_slice(&noise.next_u64().to_le_bytes()[..part.len()]);
         }
-        Bio::write(0, buffer).ok()
+        let mut bio = Bio::write(0, buffer).ok()?;
+        // The job waits for a direct write, as for a read; elevators are told so.
+        bio.add_flags(Flags::SYNC);
+        Some(bio)
     }
 
     /// The course of job number `index`, if it starts at `start_ns`.

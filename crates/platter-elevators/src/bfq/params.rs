@@ -1,8 +1,6 @@
 //! The parameters, with the kernel's names and units.
 
-use super::Bfq;
 use platter_block::params::{Param, Unit};
-use platter_block::time::Span;
 
 /// Rows of [`PARAMS`].
 pub(super) const FIFO_EXPIRE_SYNC: usize = 0;
@@ -42,12 +40,12 @@ pub(super) static PARAMS: [Param; COUNT] = {
     all[FIFO_EXPIRE_SYNC] = millis(
         "fifo_expire_sync",
         125,
-        "a synchronous request that waited longer begins its queue's service",
+        "a synchronous request that waited longer is the second of its queue's service",
     );
     all[FIFO_EXPIRE_ASYNC] = millis(
         "fifo_expire_async",
         250,
-        "an asynchronous request that waited longer begins its queue's service",
+        "an asynchronous request that waited longer is the second of its queue's service",
     );
     all[BACK_SEEK_MAX] =
         count("back_seek_max", 16384, (0, MAX), "KiB that the head may go back for a request");
@@ -102,52 +100,3 @@ pub(super) static PARAMS: [Param; COUNT] = {
     );
     all
 };
-
-/// Largest budget in sectors until the rate of the device is known.
-const FIRST_MAX_BUDGET: u64 = 16 * 1024;
-/// The smallest budget is the largest divided by this.
-const LEAST_BUDGET: u64 = 32;
-/// Lower bound of the largest budget, so that even a slow disk makes progress in one service.
-const LEAST_MAX_BUDGET: u64 = 256;
-/// Number of budgets after which the rate is taken as known, in units of 1/256 of many.
-const ENOUGH_BUDGETS: u32 = 194;
-
-impl Bfq {
-    #[inline]
-    pub(super) fn span(&self, row: usize) -> Span {
-        Span::from_millis(self.settings.unsigned(row))
-    }
-
-    #[inline]
-    pub(super) fn is_on(&self, row: usize) -> bool {
-        self.settings.at(row) != 0
-    }
-
-    /// Whether seeks take time.
-    pub(super) fn is_rotational(&self) -> bool {
-        match self.settings.at(ROTATIONAL) {
-            1 => true,
-            2 => false,
-            _ => !self.device.seeks_fast(),
-        }
-    }
-
-    /// The largest budget, in sectors.
-    pub(super) fn largest_budget(&self) -> u64 {
-        match self.settings.unsigned(MAX_BUDGET) {
-            0 if self.budgets_assigned < ENOUGH_BUDGETS => FIRST_MAX_BUDGET,
-            0 => self.device.sectors_in(self.span(TIMEOUT_SYNC)).max(LEAST_MAX_BUDGET),
-            sectors => sectors,
-        }
-    }
-
-    /// The smallest budget, in sectors.
-    pub(super) fn least_budget(&self) -> u64 {
-        (self.largest_budget() / LEAST_BUDGET).max(1)
-    }
-
-    /// Counts a budget.
-    pub(super) fn count_budget(&mut self) {
-        self.budgets_assigned = (self.budgets_assigned * 7 + 256) / 8;
-    }
-}

@@ -1,182 +1,17 @@
-//! Records of queues: one for each process and class, and one for each priority of asynchronous writes.
+//! The table of queues.
 
-use super::service::CLASSES;
+use super::record::{Link, Proc, weight_of};
 use alloc::vec::Vec;
-use platter_block::bio::{Class, Context, IoPrio};
+use platter_block::bio::Context;
 use platter_block::elevator::{Fifos, ListId, RequestId, RequestInfo};
-use platter_block::time::{Span, Time};
-
-/// Index of the class that is served only in gaps.
-pub(super) const IDLE: usize = CLASSES - 1;
-
-/// Level of requests without a priority.
-const DEFAULT_LEVEL: u8 = 4;
-
-/// A jump of more sectors than this counts as a seek.
-pub(super) const SEEK_SECTORS: u64 = 800;
-/// Without seek times only requests shorter than this many sectors can count as seeks.
-const SHORT_SECTORS: u64 = 64;
-/// More seeks than this of the last 32 requests make a queue seeky.
-const SEEKY: u32 = 19;
-
-/// Why the weight of a queue is raised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Why {
-    /// It is not raised.
-    #[default]
-    Not,
-    /// It was idle for long: a user may be waiting for a program to start or answer.
-    Interactive,
-    /// Its requests come at a steady, moderate rate.
-    SoftRealTime,
-    /// It is asynchronous and was not raised for a while.
-    Async,
-}
-
-/// Weight raising of a queue.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Raise {
-    pub(super) why: Why,
-    /// When the raising began; if it has ended, when it ended.
-    pub(super) since: Option<Time>,
-    /// Longest duration.
-    pub(super) limit: Span,
-    /// Sectors received while raised.
-    pub(super) service: u64,
-}
-
-/// Mean think time: 7/8 of the old mean and 1/8 of the new sample, in units of 1/256.
-#[derive(Clone, Copy, Debug, Default)]
-struct Think {
-    samples: u64,
-    total: u64,
-}
-
-impl Think {
-    fn add(&mut self, time: Span) {
-        self.samples = (7 * self.samples + 256) / 8;
-        self.total = (7 * self.total + 256 * time.0) / 8;
-    }
-
-    /// The mean, once it is based on a few samples.
-    fn mean(&self) -> Option<Span> {
-        (self.samples > 80).then(|| Span((self.total + 128) / self.samples))
-    }
-}
-
-/// A queue: a process, or a priority of asynchronous writes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Proc {
-    key: u64,
-    next_in_bucket: u32,
-    pub(super) class: usize,
-    pub(super) sync: bool,
-    pub(super) weight: u64,
-    pub(super) queued: u32,
-    pub(super) dispatched: u32,
-    /// The request to dispatch next.
-    pub(super) next: Option<RequestId>,
-    /// Budget of the next service, in sectors.
-    pub(super) max_budget: u64,
-    /// Budget of the current service, and the part used.
-    pub(super) budget: u64,
-    pub(super) service: u64,
-    /// Whether this service has checked the oldest request.
-    pub(super) fifo_checked: bool,
-    /// The weight with which it is counted as busy, or 0.
-    pub(super) counted: u64,
-    /// Whether it was raised when it was counted.
-    pub(super) counted_raised: bool,
-    pub(super) raise: Raise,
-    /// When it last ran out of requests.
-    pub(super) idle_since: Option<Time>,
-    /// Earliest arrival time of a next request that counts as soft real time.
-    pub(super) soft_rt_from: Time,
-    /// When it last became backlogged, and the sectors received since.
-    pub(super) backlogged_since: Time,
-    pub(super) backlogged_service: u64,
-    pub(super) burst: u32,
-    pub(super) in_large_burst: bool,
-    pub(super) exited: bool,
-    /// One bit for each of the last 32 requests: whether it was a seek.
-    seeks: u32,
-    last_end: Option<u64>,
-    last_done: Option<Time>,
-    think: Think,
-}
-
-impl Proc {
-    /// Records the arrival of a request; think times above `longest` are not told apart.
-    pub(super) fn note_arrival(&mut self, now: Time, info: &RequestInfo, longest: Span, rotational: bool) {
-        let costs = rotational || info.len < SHORT_SECTORS * 512;
-        let far = self.last_end.is_some_and(|last| info.pos.abs_diff(last) > SEEK_SECTORS * 512);
-        let jump = far && costs;
-        self.seeks = self.seeks << 1 | u32::from(jump);
-        self.last_end = Some(info.end());
-        if let Some(done) = self.last_done
-            && self.queued == 0
-            && self.dispatched == 0
-        {
-            self.think.add(Span(now.since(done).0.min(longest.0)));
-        }
-    }
-
-    pub(super) fn note_done(&mut self, now: Time) {
-        self.last_done = Some(now);
-    }
-
-    /// Whether its requests are scattered.
-    pub(super) fn is_seeky(&self) -> bool {
-        self.seeks.count_ones() > SEEKY
-    }
-
-    /// Whether its next request can be expected within `window`.
-    pub(super) fn thinks_within(&self, window: Span) -> bool {
-        !self.exited && self.think.mean().is_none_or(|mean| mean <= window)
-    }
-
-    #[inline]
-    pub(super) fn is_raised(&self) -> bool {
-        self.raise.why != Why::Not
-    }
-}
-
-/// Index of the priority class, highest first; part of the key of a queue.
-fn class_of(ioprio: IoPrio) -> usize {
-    match ioprio.class() {
-        Class::RealTime => 0,
-        Class::None | Class::BestEffort => 1,
-        Class::Idle => IDLE,
-    }
-}
-
-fn level_of(ioprio: IoPrio) -> u8 {
-    match ioprio.class() {
-        Class::None => DEFAULT_LEVEL,
-        Class::Idle => 7,
-        Class::RealTime | Class::BestEffort => ioprio.level(),
-    }
-}
-
-/// Weight of a priority: 80 for level 0 to 10 for level 7.
-fn weight_of(ioprio: IoPrio) -> u64 {
-    (8 - u64::from(level_of(ioprio))) * 10
-}
-
-/// The key of a queue: the process, or for asynchronous writes the level; and the class.
-#[inline]
-pub(super) fn key_of(info: &RequestInfo) -> u64 {
-    let class = (class_of(info.ioprio) as u64) << 60;
-    match info.sync {
-        true => class | info.context.task(),
-        false => class | 1 << 63 | u64::from(level_of(info.ioprio)),
-    }
-}
+use platter_block::time::Time;
 
 const NONE: u32 = u32::MAX;
 
-/// The list of the records at rest.
+/// The list of the records at rest, longest at rest first.
 const RESTING: ListId = ListId::new(0);
+/// The list of the queues that wait for service, latest first.
+const WAITING: ListId = ListId::new(1);
 
 /// Records of queues, found by key. A record at rest (nothing queued, dispatched or waited for) is kept until
 /// another queue needs it; the one at rest for longest is reused first.
@@ -186,8 +21,7 @@ pub(super) struct Procs {
     /// First record of each hash bucket.
     buckets: Vec<u32>,
     free: Vec<u32>,
-    /// Records at rest, in the order in which they came to rest.
-    resting: Option<Fifos<()>>,
+    lists: Option<Fifos<()>>,
 }
 
 impl core::ops::Index<u32> for Procs {
@@ -220,7 +54,7 @@ impl Procs {
         self.records.resize(records, Proc::default());
         self.free.reserve(records - self.free.len());
         self.free.extend((old as u32..records as u32).rev());
-        self.resting.get_or_insert_with(|| Fifos::new(1)).reserve(records);
+        self.lists.get_or_insert_with(|| Fifos::new(2)).reserve(records);
         self.buckets.clear();
         self.buckets.resize((2 * records).next_power_of_two(), NONE);
         for record in 0..old as u32 {
@@ -279,19 +113,24 @@ impl Procs {
         None
     }
 
+    /// The queue that a link names, if its record is still its own.
+    #[inline]
+    pub(super) fn follow(&self, link: Option<Link>) -> Option<u32> {
+        link.filter(|link| self[link.record].key == link.key).map(|link| link.record)
+    }
+
     /// Makes a record for a request; also returns whether the record belonged to another queue before. `None` if
     /// no record is free or at rest.
-    pub(super) fn make(&mut self, info: &RequestInfo) -> Option<(u32, bool)> {
+    pub(super) fn make(&mut self, now: Time, info: &RequestInfo) -> Option<(u32, bool)> {
         let (record, was_used) = match self.free.pop() {
             Some(record) => (record, false),
             None => {
-                let (id, ()) = self.resting.as_mut()?.pop_front(RESTING)?;
+                let (id, ()) = self.lists.as_mut()?.pop_front(RESTING)?;
                 self.unlink(id.index);
                 (id.index, true)
             }
         };
-        self[record] =
-            Proc { key: key_of(info), class: class_of(info.ioprio), sync: info.sync, ..Proc::default() };
+        self[record] = Proc::new(now, info);
         self.link(record);
         Some((record, was_used))
     }
@@ -299,8 +138,10 @@ impl Procs {
     /// Takes a record into use, with the weight of its latest request.
     #[inline]
     pub(super) fn wake(&mut self, record: u32, info: &RequestInfo) {
-        if let Some(resting) = &mut self.resting {
-            resting.remove(as_id(record));
+        if let Some(lists) = &mut self.lists
+            && lists.list_of(as_id(record)) == Some(RESTING)
+        {
+            lists.remove(as_id(record));
         }
         let it = &mut self[record];
         it.weight = weight_of(info.ioprio);
@@ -310,15 +151,38 @@ impl Procs {
     /// Puts a record to rest.
     #[inline]
     pub(super) fn rest(&mut self, record: u32) {
-        if let Some(resting) = &mut self.resting {
-            resting.push_back(RESTING, as_id(record), ());
+        if let Some(lists) = &mut self.lists {
+            lists.push_back(RESTING, as_id(record), ());
         }
+    }
+
+    /// A queue waits for service now, or is placed anew.
+    #[inline]
+    pub(super) fn list(&mut self, record: u32) {
+        let Some(lists) = &mut self.lists else { return };
+        lists.remove(as_id(record));
+        match lists.front(WAITING).map(|(first, ())| first) {
+            Some(first) => lists.insert_before(first, as_id(record), ()),
+            None => lists.push_back(WAITING, as_id(record), ()),
+        };
+    }
+
+    /// A queue does not wait for service any more.
+    #[inline]
+    pub(super) fn unlist(&mut self, record: u32) {
+        if let Some(lists) = &mut self.lists {
+            lists.remove(as_id(record));
+        }
+    }
+
+    /// The queues that wait for service, latest first.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lists.iter().flat_map(|lists| lists.iter(WAITING)).map(|(id, ())| id.index)
     }
 
     /// Whether a record belongs to a thread (with thread 0: to any thread of the process).
     pub(super) fn belongs(&self, record: u32, context: Context) -> bool {
-        let (key, task) = (self[record].key, context.task());
-        let own = key & ((1 << 60) - 1);
+        let (own, task) = (self[record].task(), context.task());
         self[record].sync && (own == task || task & 0xffff == 0 && own >> 16 == task >> 16)
     }
 }

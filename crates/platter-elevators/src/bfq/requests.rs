@@ -12,6 +12,8 @@ pub(super) struct Entry {
     pub(super) pos: u64,
     pub(super) end: u64,
     pub(super) expire: Time,
+    /// The process and thread that sent it.
+    pub(super) task: u64,
 }
 
 impl Entry {
@@ -68,7 +70,7 @@ impl Requests {
 
     /// The oldest request of a queue.
     #[inline]
-    pub(super) fn oldest(&self, queue: u32) -> Option<(RequestId, &Entry)> {
+    fn oldest(&self, queue: u32) -> Option<(RequestId, &Entry)> {
         self.fifos.front(ListId::new(queue))
     }
 
@@ -81,12 +83,18 @@ impl Requests {
     /// Adds a request. Returns `false` and changes nothing if its slot is taken.
     #[inline]
     pub(super) fn insert(&mut self, queue: u32, id: RequestId, info: &RequestInfo, expire: Time) -> bool {
-        let entry = Entry { pos: info.pos, end: info.end(), expire };
+        let entry = Entry { pos: info.pos, end: info.end(), expire, task: info.context.task() };
         if !self.fifos.push_back(ListId::new(queue), id, entry) {
             return false;
         }
         let (major, minor) = key(queue, info.pos, id.index);
         self.sorted.insert(major, minor)
+    }
+
+    /// The oldest request of a queue that loses `leaver`, if it has waited too long.
+    pub(super) fn expired(&self, now: Time, queue: u32, leaver: RequestId) -> Option<RequestId> {
+        let (id, entry) = self.oldest(queue)?;
+        (id != leaver && now >= entry.expire).then_some(id)
     }
 
     /// Removes a request from its queue; also returns the queue's next request by position.

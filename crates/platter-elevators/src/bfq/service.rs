@@ -193,19 +193,51 @@ impl Service {
         !self.trees[class].eligible.0.is_empty() || !self.trees[class].later.0.is_empty()
     }
 
-    /// An entity that requested no service requests it now.
-    pub(super) fn activate(&mut self, entity: u32, class: usize, weight: u64, budget: u64) {
+    /// An entity that requested no service requests it now. `resumed`: it would have gone on if its request had come
+    /// sooner, so it takes up the times that it had; the factor by which its weight is raised.
+    pub(super) fn activate(
+        &mut self,
+        entity: u32,
+        class: usize,
+        weight: u64,
+        budget: u64,
+        resumed: Option<u64>,
+    ) {
         let tree = &mut self.trees[class];
         let it = self.entities[entity as usize];
-        let mut start = tree.now;
+        let back = resumed.filter(|_| later(tree.now, it.finish));
+        let mut start = if back.is_some() { it.finish } else { tree.now };
         if it.at == At::Ahead {
             tree.extract(&mut self.entities, entity);
             tree.weights -= it.weight;
             start = if later(it.finish, start) { it.finish } else { start };
         }
         tree.weights += weight;
+        // Times far behind virtual time would let it have the device for long. They are pushed up, of a raised one by less.
+        let finish = start.wrapping_add(span(budget, weight));
+        if let Some(factor) = back.filter(|_| later(tree.now, finish)) {
+            start = start.wrapping_add(tree.now.wrapping_sub(finish) / factor.max(1));
+        }
         self.entities[entity as usize] = Entity { start, weight, class, ..it };
         tree.enqueue(&mut self.entities, entity, budget);
+    }
+
+    /// The budget that a waiting entity requests has changed, and perhaps its weight.
+    pub(super) fn rebudget(&mut self, entity: u32, weight: u64, budget: u64) {
+        let Entity { class, at, .. } = self.entities[entity as usize];
+        if matches!(at, At::Later | At::Eligible) {
+            self.trees[class].extract(&mut self.entities, entity);
+            self.reweigh(entity, weight);
+            self.trees[class].enqueue(&mut self.entities, entity, budget);
+        }
+    }
+
+    /// The weight of the entity in service has changed: what it has received counts with the new one.
+    pub(super) fn reweigh(&mut self, entity: u32, weight: u64) {
+        let it = &mut self.entities[entity as usize];
+        let tree = &mut self.trees[it.class];
+        tree.weights = tree.weights - it.weight + weight;
+        it.weight = weight;
     }
 
     /// Starts to serve the next entity and returns it.
@@ -233,7 +265,7 @@ impl Service {
         Some(entity)
     }
 
-    /// The entity in service has received `service` more.
+    /// An entity has received `service` more.
     #[inline]
     pub(super) fn serve(&mut self, entity: u32, service: u64) {
         let tree = &mut self.trees[self.entities[entity as usize].class];
@@ -255,8 +287,23 @@ impl Service {
     /// The entity's service has ended with `service` in total, and it requests no more.
     pub(super) fn retire(&mut self, entity: u32, service: u64) {
         let it = &mut self.entities[entity as usize];
-        let tree = &mut self.trees[it.class];
         it.finish = it.start.wrapping_add(span(service, it.weight));
+        self.go_ahead(entity);
+    }
+
+    /// A waiting entity requests no more: all of its requests were served in the service of others, or merged.
+    pub(super) fn leave(&mut self, entity: u32) {
+        let Entity { class, at, .. } = self.entities[entity as usize];
+        if matches!(at, At::Later | At::Eligible) {
+            self.trees[class].extract(&mut self.entities, entity);
+            self.go_ahead(entity);
+        }
+    }
+
+    /// Remembers an entity as long as virtual time has not reached its finish.
+    fn go_ahead(&mut self, entity: u32) {
+        let it = &mut self.entities[entity as usize];
+        let tree = &mut self.trees[it.class];
         if later(it.finish, tree.now) {
             it.at = At::Ahead;
             let finish = it.finish;
@@ -275,17 +322,6 @@ impl Service {
             self.trees[class].weights -= weight;
             self.entities[entity as usize].at = At::Away;
         }
-    }
-
-    /// Whether a waiting entity should be served instead of the one in service: it is of a higher class, or of the
-    /// same class and eligible with a greater weight and an earlier finish.
-    pub(super) fn preempts(&self, entity: u32, served: u32) -> bool {
-        let (new, old) = (&self.entities[entity as usize], &self.entities[served as usize]);
-        new.class < old.class
-            || new.class == old.class
-                && new.at == At::Eligible
-                && new.weight > old.weight
-                && later(old.finish, new.finish)
     }
 }
 
@@ -323,7 +359,7 @@ mod tests {
             // Near the largest number: times wrap in the middle of the test.
             service.trees[1].now = u64::MAX - (1 << 30);
             for (entity, &(weight, budget)) in queues.iter().enumerate() {
-                service.activate(entity as u32, 1, weight, budget);
+                service.activate(entity as u32, 1, weight, budget, None);
             }
             let weights: u64 = queues.iter().map(|queue| queue.0).sum();
             let largest = queues.iter().map(|queue| queue.1).max().expect("a queue");
@@ -345,8 +381,8 @@ mod tests {
     fn leaving_and_coming_back_gains_nothing() {
         let mut service = Service::default();
         service.reserve(2);
-        service.activate(0, 1, 10, 100);
-        service.activate(1, 1, 10, 100);
+        service.activate(0, 1, 10, 100, None);
+        service.activate(1, 1, 10, 100, None);
         let mut received = [0u64; 2];
         for _ in 0..1000 {
             let entity = service.start_next(1).expect("at least one wants service");
@@ -356,19 +392,36 @@ mod tests {
                 service.requeue(0, 100, 10, 100);
             } else {
                 service.retire(1, 100);
-                service.activate(1, 1, 10, 100);
+                service.activate(1, 1, 10, 100, None);
             }
         }
         assert!(received[0].abs_diff(received[1]) <= 200, "{received:?}");
+    }
+
+    /// Linux: `__bfq_activate_entity` and `bfq_update_fin_time_enqueue`.
+    #[test]
+    fn who_resumes_takes_up_its_times_but_not_far_behind_the_others() {
+        for (resumed, start) in [(None, 1000), (Some(1), 995), (Some(30), 14 + (1000 - 19) / 30)] {
+            let mut service = Service::default();
+            service.reserve(2);
+            service.activate(0, 1, 10, 100, None);
+            assert_eq!(service.start_next(1), Some(0));
+            service.retire(0, 140);
+            // In the meantime virtual time has gone on.
+            service.trees[1].now = 1000 << SHIFT;
+            service.trees[1].forget(&mut service.entities);
+            service.activate(0, 1, 10, 50, resumed);
+            assert_eq!(service.entities[0].start >> SHIFT, start, "{resumed:?}");
+        }
     }
 
     #[test]
     fn being_away_saves_nothing_up() {
         let mut service = Service::default();
         service.reserve(2);
-        service.activate(0, 1, 10, 100);
+        service.activate(0, 1, 10, 100, None);
         assert_eq!(share(&mut service, &[(10, 100)], 100_000), [100_000]);
-        service.activate(1, 1, 10, 100);
+        service.activate(1, 1, 10, 100, None);
         let received = share(&mut service, &[(10, 100), (10, 100)], 2000);
         assert!(received[0].abs_diff(received[1]) <= 200, "{received:?}");
     }
@@ -378,7 +431,7 @@ mod tests {
         let mut service = Service::default();
         service.reserve(3);
         for entity in 0..3 {
-            service.activate(entity, 2, 10, 100);
+            service.activate(entity, 2, 10, 100, None);
         }
         let first = service.start_next(2).expect("three wait");
         service.serve(first, 100);

@@ -1,11 +1,12 @@
 //! Small vectors: arrivals, dispatches and the resulting state of a queue. Closed loops are in `shares`.
 
-use super::procs::Why;
 use super::serve::next_budget;
 use super::*;
 use platter_block::bio::{Class, IoPrio};
 use platter_block::elevator::Dir;
 
+mod inject;
+mod order;
 mod shares;
 
 const MS: u64 = 1_000_000;
@@ -123,19 +124,51 @@ fn who_was_idle_for_two_seconds_is_interactive() {
 
 #[test]
 fn raising_ends_after_its_time_or_its_sectors() {
-    // When the second request arrives, sectors of the first; whether the queue is still raised then.
+    // When the second request starts, sectors of the first; whether the queue is still raised then.
     for (ms, sectors, raised) in
-        [(1000, 8, true), (1001, 8, false), (10, 120_000, true), (10, 120_001, false)]
+        [(1000, 8, true), (1001, 8, false), (10, 119_992, true), (10, 119_993, false)]
     {
         let mut bfq = bfq(&[("wr_max_time", 1000), ("wr_max_softrt_rate", 0)]);
         let info = read(1, 0, sectors);
         bfq.insert(Time(0), id(0), &info);
-        bfq.insert(Time(0), id(1), &info);
-        assert_eq!(bfq.dispatch(Time(0), false).map(|id| id.index < 2), Some(true));
-        assert!(bfq.dispatch(Time(ms * MS), false).is_some());
+        assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
+        bfq.insert(Time(0), id(1), &read(1, sectors, 8));
+        assert_eq!(bfq.dispatch(Time(ms * MS), false), Some(id(1)));
         let record = record(&bfq, &info);
         assert_eq!(bfq.procs[record].is_raised(), raised, "after {ms} ms and {sectors} sectors");
         assert_eq!(bfq.weight(record), if raised { 1200 } else { 40 });
+    }
+}
+
+/// Linux: `bfq_add_request`. Of a queue that is not raised, the time of the last arrival counts; in the end its sectors do.
+#[test]
+fn asynchronous_writes_are_raised_after_a_pause_only() {
+    for (gap, raised) in [(1, false), (500, false), (501, true)] {
+        let mut bfq = bfq(&[]);
+        bfq.insert(Time(0), id(0), &read(1, 0, 8));
+        for i in 0..8 {
+            bfq.insert(Time(u64::from(i) * gap * MS), id(i + 1), &write(u64::from(i) * 1000, 8));
+        }
+        let of = record(&bfq, &write(0, 8));
+        assert_eq!(bfq.procs[of].is_raised(), raised, "every {gap} ms");
+    }
+    let mut bfq = bfq(&[]);
+    bfq.insert(Time(0), id(0), &write(0, 8));
+    bfq.insert(Time(501 * MS), id(1), &write(1000, 120_001));
+    let of = record(&bfq, &write(0, 8));
+    assert!(bfq.procs[of].is_raised());
+    assert!(bfq.dispatch(Time(502 * MS), true).is_some() && bfq.procs[of].is_raised());
+    assert!(bfq.dispatch(Time(502 * MS), true).is_some() && !bfq.procs[of].is_raised());
+}
+
+/// Linux since 5.12: a queue with another priority was given its weight by the user.
+#[test]
+fn only_the_default_weight_is_raised() {
+    for (level, raised) in [(3, false), (4, true), (5, false)] {
+        let mut bfq = bfq(&[]);
+        let info = RequestInfo { ioprio: IoPrio::new(Class::BestEffort, level), ..read(1, 0, 8) };
+        bfq.insert(Time(0), id(0), &info);
+        assert_eq!(bfq.procs[record(&bfq, &info)].is_raised(), raised, "level {level}");
     }
 }
 
@@ -145,46 +178,72 @@ fn how_long_raising_lasts_follows_the_rate_of_the_device() {
     // Two thirds of a disk's reference rate: one and a half times its 7 s.
     assert_eq!(bfq.raise_time().as_millis(), 10_500);
     bfq.set("rotational", 2).expect("in range");
-    assert_eq!(bfq.raise_time().as_millis(), 2500 * 33_000 / 9333);
+    assert_eq!(bfq.raise_time().as_millis(), 3750);
     bfq.set("wr_max_time", 123).expect("in range");
     assert_eq!(bfq.raise_time().as_millis(), 123);
 }
 
+/// Serves four requests of a process that is not waited for, each a millisecond long, and returns why it is raised.
+fn pace(settings: &[(&str, i64)], sectors: u64, gap: u64, scattered: bool) -> Why {
+    let mut bfq = bfq(settings);
+    bfq.set("slice_idle", 0).expect("in range");
+    bfq.set("wr_max_time", 1).expect("in range");
+    let at = |i: u64| read(1, if scattered { (i + 1) << 20 } else { i * sectors }, sectors);
+    let times = if scattered { 40 } else { 4 };
+    for i in 0..times {
+        bfq.insert(Time(i * gap * MS), id(0), &at(i));
+        assert!(bfq.dispatch(Time(i * gap * MS), true).is_some());
+        bfq.completed(Time((i * gap + 1) * MS), id(0), &at(i));
+    }
+    bfq.insert(Time(times * gap * MS), id(0), &at(times));
+    bfq.procs[record(&bfq, &at(0))].raise.why
+}
+
+/// Linux: `bfq_bfqq_softrt_next_start`, `BFQQ_TOTALLY_SEEKY`.
 #[test]
 fn a_steady_moderate_rate_is_soft_real_time() {
     // Sectors per request, milliseconds between requests.
     #[rustfmt::skip]
     let cases = [
+        // 7000 sectors per second allow 100 every 14.3 ms.
         (100, 15, true),
-        (100, 13, false),
-        // 7000 sectors per second would allow it every 14 ms, but here it is 200 sectors in 26 ms.
-        (200, 26, false),
+        (100, 14, false),
+        (200, 28, false),
         (200, 29, true),
-        // Slow enough, but no slower than a process that waits for the device and thinks a little.
-        (8, 12, false),
-        (8, 13, true),
+        // Slow enough, but no slower than a process that waits for the device and thinks a little: four ticks.
+        (8, 5, false),
+        (8, 6, true),
     ];
     for (sectors, gap, soft) in cases {
-        let mut bfq = bfq(&[("wr_max_time", 1)]);
-        let info = read(1, 0, sectors);
-        for i in 0..4 {
-            // It spends a millisecond in the device.
-            bfq.insert(Time(i * gap * MS), id(0), &info);
-            assert!(bfq.dispatch(Time(i * gap * MS), true).is_some());
-            bfq.completed(Time((i * gap + 1) * MS), id(0), &info);
-        }
-        let record = record(&bfq, &info);
-        assert_eq!(
-            bfq.procs[record].raise.why == Why::SoftRealTime,
-            soft,
-            "{sectors} sectors every {gap} ms"
-        );
+        let why = pace(&[], sectors, gap, false);
+        assert_eq!(why == Why::SoftRealTime, soft, "{sectors} sectors every {gap} ms");
     }
+    assert_eq!(pace(&[("wr_max_softrt_rate", 0)], 100, 15, false), Why::Not);
+    assert_eq!(pace(&[], 8, 15, true), Why::Not, "it seeks with all of its last 32 requests");
 }
 
+/// Linux: `bfq_update_wr_data`.
+#[test]
+fn after_soft_real_time_the_interactive_raising_goes_on() {
+    let mut bfq = bfq(&[("wr_max_time", 5000), ("slice_idle", 0), ("timeout_sync", 1000)]);
+    let info = read(1, 0, 8);
+    serve(&mut bfq, 0, &info);
+    serve(&mut bfq, 1000, &info);
+    let of = record(&bfq, &info);
+    assert_eq!(bfq.procs[of].raise.why, Why::SoftRealTime);
+    // It waits for a millisecond, which does not count.
+    (0..3).for_each(|i| bfq.insert(Time(1001 * MS), id(i), &read(1, 8 * u64::from(i), 8)));
+    assert!(bfq.dispatch(Time(1002 * MS), false).is_some());
+    assert!(bfq.dispatch(Time(1302 * MS), false).is_some());
+    assert_eq!(bfq.procs[of].raise.why, Why::SoftRealTime);
+    assert!(bfq.dispatch(Time(1303 * MS), false).is_some());
+    assert_eq!((bfq.procs[of].raise.why, bfq.procs[of].raise.since), (Why::Interactive, Time(0)));
+}
+
+/// Linux: `bfq_handle_burst`, `bfq_large_burst_thresh` and `bfq_burst_interval`.
 #[test]
 fn none_of_a_large_burst_is_raised() {
-    for (queues, gap, raised) in [(8, 10, true), (9, 10, false), (12, 179, false), (12, 180, true)] {
+    for (queues, gap, raised) in [(7, 10, true), (8, 10, false), (12, 180, false), (12, 181, true)] {
         let mut bfq = bfq(&[]);
         for i in 0..queues {
             bfq.insert(Time(u64::from(i) * gap * MS), id(i), &read(i, 0, 8));
@@ -193,6 +252,34 @@ fn none_of_a_large_burst_is_raised() {
         while bfq.dispatch(now, true).is_some() {}
         let all = (0..queues).all(|i| bfq.procs[record(&bfq, &read(i, 0, 8))].is_raised() == raised);
         assert!(all, "{queues} queues, {gap} ms apart");
+    }
+}
+
+#[test]
+fn beside_others_no_burst_begins() {
+    let mut bfq = bfq(&[]);
+    bfq.insert(Time(0), id(20), &write(0, 8));
+    for i in 0..12 {
+        bfq.insert(Time(0), id(i), &read(i, 0, 8));
+    }
+    assert!((0..12).all(|i| bfq.procs[record(&bfq, &read(i, 0, 8))].is_raised()));
+}
+
+/// Linux: `bfq_bfqq_handle_idle_busy_switch` clears the flag after 10 s, for the next time.
+#[test]
+fn a_burst_is_over_for_a_queue_that_rests_for_ten_seconds() {
+    for (rest, left) in [(9_900, false), (10_100, true)] {
+        let mut bfq = bfq(&[]);
+        for i in 0..8 {
+            bfq.insert(Time(0), id(i), &read(i, 0, 8));
+        }
+        while let Some(started) = bfq.dispatch(Time(0), true) {
+            bfq.completed(Time(0), started, &read(started.index, 0, 8));
+        }
+        bfq.dispatch(Time(100 * MS), false);
+        bfq.insert(Time((100 + rest) * MS), id(0), &read(1, 0, 8));
+        let it = &bfq.procs[record(&bfq, &read(1, 0, 8))];
+        assert_eq!((it.in_large_burst, it.is_raised()), (!left, false), "after {rest} ms");
     }
 }
 
@@ -246,28 +333,50 @@ fn a_request_that_comes_in_time_goes_on() {
     bfq.insert(Time(0), id(0), &read(1, 0, 8));
     bfq.insert(Time(0), id(1), &read(2, 1 << 20, 8));
     assert_eq!(bfq.dispatch(Time(0), false), Some(id(0)));
-    bfq.completed(Time(MS), id(0), &read(1, 0, 8));
-    assert_eq!(bfq.dispatch(Time(2 * MS), false), None);
-    bfq.insert(Time(3 * MS), id(2), &read(1, 8, 8));
-    assert_eq!(bfq.dispatch(Time(3 * MS), false), Some(id(2)));
+    bfq.completed(Time(10 * MS), id(0), &read(1, 0, 8));
+    assert_eq!(bfq.dispatch(Time(11 * MS), false), None);
+    bfq.insert(Time(12 * MS), id(2), &read(1, 8, 8));
+    assert_eq!(bfq.dispatch(Time(12 * MS), false), Some(id(2)));
     // Its process has exited: no wait.
-    bfq.completed(Time(4 * MS), id(2), &read(1, 8, 8));
-    assert_eq!(bfq.dispatch(Time(4 * MS), false), None);
-    bfq.exited(Time(4 * MS), Context::new(1));
-    assert_eq!(bfq.dispatch(Time(4 * MS), false), Some(id(1)));
+    bfq.completed(Time(13 * MS), id(2), &read(1, 8, 8));
+    assert_eq!(bfq.dispatch(Time(13 * MS), false), None);
+    bfq.exited(Time(13 * MS), Context::new(1));
+    assert_eq!(bfq.dispatch(Time(13 * MS), false), Some(id(1)));
 }
 
+/// Linux: `bfq_update_io_intensity`, `idling_boosts_thr_without_issues`.
 #[test]
-fn nobody_is_waited_for_who_thinks_longer() {
-    let mut bfq = bfq(&[("low_latency", 0)]);
-    for i in 0..10 {
-        serve(&mut bfq, i * 12, &read(1, i * 8, 8));
+fn only_who_is_busy_most_of_the_time_is_waited_for() {
+    // Of each 100 ms the process has a request for so many.
+    for (busy, waits) in [(79, false), (81, true)] {
+        let mut bfq = bfq(&[("low_latency", 0), ("slice_idle", 100)]);
+        for i in 0..10 {
+            bfq.insert(Time(i * 100 * MS), id(0), &read(1, i * 8, 8));
+            assert_eq!(bfq.dispatch(Time(i * 100 * MS), true), Some(id(0)));
+            bfq.completed(Time((i * 100 + busy) * MS), id(0), &read(1, i * 8, 8));
+        }
+        let record = record(&bfq, &read(1, 0, 8));
+        assert_eq!(bfq.wait_pays(record), waits, "{busy} of 100 ms");
     }
-    bfq.insert(Time(120 * MS), id(0), &read(1, 80, 8));
-    bfq.insert(Time(120 * MS), id(1), &read(2, 1 << 20, 8));
-    assert_eq!(bfq.dispatch(Time(120 * MS), false), Some(id(0)));
-    bfq.completed(Time(121 * MS), id(0), &read(1, 80, 8));
-    assert_eq!(bfq.dispatch(Time(121 * MS), false), Some(id(1)));
+}
+
+/// Linux: `bfq_update_has_short_ttime` compares with half of `slice_idle`.
+#[test]
+fn only_who_thinks_for_less_than_half_the_wait_streams() {
+    for (think, short) in [(3, true), (4, true), (5, false)] {
+        let mut bfq = bfq(&[("low_latency", 0), ("slice_idle", 8)]);
+        let info = read(1, 0, 8);
+        for i in 0..8 {
+            // Preempted by the real-time class, so that it is not waited for.
+            let now = Time(i * think * MS);
+            bfq.insert(now, id(0), &info);
+            bfq.dispatch(now, true);
+            bfq.completed(now, id(0), &info);
+            bfq.exited(now, Context::new(1));
+        }
+        let record = record(&bfq, &info);
+        assert_eq!(bfq.procs[record].short_think, short, "{think} ms");
+    }
 }
 
 #[test]
@@ -335,20 +444,18 @@ fn a_higher_class_ends_the_service_of_a_lower() {
     assert_eq!(bfq.dispatch(Time(0), false), Some(id(2)));
 }
 
+/// Linux: `bfq_find_next_rq` looks at the age when the first request of a service has left.
 #[test]
-fn the_oldest_request_begins_a_service_once_it_has_expired() {
-    for (ms, first) in [(124, 1), (125, 0)] {
+fn the_oldest_request_is_second_in_a_service_once_it_has_expired() {
+    for (ms, order) in [(124, [1, 2, 0]), (125, [1, 0, 2])] {
         let mut bfq = bfq(&[("low_latency", 0)]);
         bfq.last_end = 100 * 512;
-        bfq.insert(Time(0), id(0), &read(1, 50, 8));
+        bfq.insert(Time(0), id(0), &read(1, 40, 8));
         bfq.insert(Time(0), id(1), &read(1, 100, 8));
-        bfq.insert(Time(0), id(2), &read(1, 40, 8));
-        assert_eq!(bfq.dispatch(Time(ms * MS), false), Some(id(first)), "after {ms} ms");
-        // Only the first request of a service.
-        let rest = if first == 0 { [2, 1] } else { [0, 2] };
-        let order: [Option<u32>; 2] =
+        bfq.insert(Time(0), id(2), &read(1, 50, 8));
+        let got: [Option<u32>; 3] =
             core::array::from_fn(|_| bfq.dispatch(Time(ms * MS), false).map(|id| id.index));
-        assert_eq!(order, rest.map(Some), "after {ms} ms");
+        assert_eq!(got, order.map(Some), "after {ms} ms");
     }
 }
 
@@ -396,8 +503,7 @@ fn records_of_processes_are_used_again() {
     }
     assert_eq!(bfq.procs.len(), records);
     let regular = record(&bfq, &read(70_000, 0, 8));
-    assert!(!bfq.procs[regular].thinks_within(Span::from_millis(9)), "it comes every 10 ms");
-    assert!(bfq.procs[regular].thinks_within(Span::from_millis(11)));
+    assert!(bfq.procs[regular].sync);
     assert_eq!(bfq.procs.find(key_of(&read(1, 0, 8))), None);
     assert!(bfq.procs.find(key_of(&read(9_999, 0, 8))).is_some());
 }
