@@ -126,18 +126,11 @@ impl Channel {
             polls: 0,
             outstanding: 0,
             capacity,
-            timeouts: device.inner.timeouts,
+            timeouts: device.timeouts,
             late: LateBios::default(),
             closing: Closing::default(),
             sleeper: Sleeper::default(),
             _not_send: PhantomData,
-        }
-    }
-
-    /// Whether bios without a deadline get one from the disk's `timeout` (default). If not, they come back when the disk returns them.
-    pub fn set_timeouts(&mut self, on: bool) {
-        if !on {
-            self.timeouts = Timeouts::default();
         }
     }
 

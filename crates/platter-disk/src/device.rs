@@ -39,6 +39,7 @@ use std::sync::{Arc, Weak};
 pub struct Device {
     pub(crate) inner: Arc<Inner>,
     pub(crate) submitter: Submitter,
+    pub(crate) timeouts: Timeouts,
     /// The handle's description, if it belongs to a handle: open as long as any I/O may carry its number.
     pub(crate) description: Option<Arc<Description>>,
 }
@@ -55,7 +56,6 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) copy_rules: CopyRules,
     pub(crate) callers: Arc<Callers>,
-    pub(crate) timeouts: Timeouts,
     pub(crate) background: Arc<Background>,
 }
 
@@ -95,13 +95,6 @@ impl Timeouts {
 }
 
 impl Inner {
-    /// The deadline of a call.
-    #[inline]
-    pub(crate) fn until(&self, op: Op, options: IoOptions) -> Option<Time> {
-        let timeout = options.timeout.or_else(|| self.timeouts.get(op))?;
-        Some(self.clock.now() + timeout)
-    }
-
     fn measure(&self) {
         let size = self.backend.geometry().size;
         self.size.store(size, Ordering::Relaxed);
@@ -138,6 +131,7 @@ impl Device {
             // In a simulation only callers advance the time, so no service thread may run the device.
             backend.keep(Arc::clone(&background) as Arc<dyn Bell>);
         }
+        let timeouts = Timeouts::of(backend.as_ref());
         let inner = Arc::new(Inner {
             resident: backend.resident(),
             clock,
@@ -146,14 +140,37 @@ impl Device {
             largest: AtomicU64::new(geometry.size),
             copy_rules: CopyRules::new(geometry.limits, may_bounce),
             callers: Callers::new(backend.as_ref()),
-            timeouts: Timeouts::of(backend.as_ref()),
             background,
             backend,
         });
         inner.backend.watch(Arc::downgrade(&inner) as Weak<dyn Watcher>);
         // The size may have changed before the watcher was registered.
         inner.measure();
-        Device { submitter: Submitter::default(), description: None, inner }
+        Device { submitter: Submitter::default(), timeouts, description: None, inner }
+    }
+
+    /// The same device, for those who wait as long as it takes: an I/O without a deadline of its own gets none from the disk's `timeout`
+    /// or `slow_timeout`, and ends when the disk returns it. Clients of servers are such.
+    ///
+    /// ```
+    /// # use platter_disk::device::Device;
+    /// # use platter_disk::disk_backend::DiskSettings;
+    /// # use platter_block::{queue::Settings, time::Span};
+    /// let queue = Settings { timeout: Some(Span::from_secs(30)), ..Settings::default() };
+    /// let disk = Device::ram_with(1 << 20, DiskSettings::default().with_queue(queue), None)?;
+    /// disk.without_timeouts().read_at(&mut [0; 512], 0)?;
+    /// # Ok::<(), platter_block::fault::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_timeouts(&self) -> Device {
+        Device { timeouts: Timeouts::default(), ..self.clone() }
+    }
+
+    /// The deadline of a call.
+    #[inline]
+    pub(crate) fn until(&self, op: Op, options: IoOptions) -> Option<Time> {
+        let timeout = options.timeout.or_else(|| self.timeouts.get(op))?;
+        Some(self.inner.clock.now() + timeout)
     }
 
     /// A device over a disk, with queues of its own.

@@ -264,7 +264,7 @@ impl Device {
     /// Submits a bio that the program made. The device uses the bio's token. Its deadline is in the time of the
     /// device's clock ([`Device::clock`]).
     pub fn submit<B: IoBuf>(&self, mut bio: Bio) -> Io<B> {
-        self.inner.timeouts.apply(&self.inner.clock, &mut bio);
+        self.timeouts.apply(&self.inner.clock, &mut bio);
         match self.inner.background.lane() {
             Ok(lane) => self.started(lane, bio),
             Err(error) => self.refused(error, None),
@@ -357,7 +357,7 @@ impl Device {
         bio.add_flags(options.flags);
         bio.set_ioprio(options.ioprio);
         bio.set_context(options.context);
-        bio.set_deadline(self.inner.until(bio.op(), options));
+        bio.set_deadline(self.until(bio.op(), options));
     }
 
     fn started<B: IoBuf>(&self, lane: &Arc<AsyncLane>, mut bio: Bio) -> Io<B> {

@@ -88,7 +88,7 @@ impl Device {
         let _section = Section::enter();
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
-        let until = inner.until(op, options);
+        let until = self.until(op, options);
         let has_deadline = until.is_some();
         let mut turn = inner.callers.take(inner, has_deadline)?;
         let lane = turn.lane();

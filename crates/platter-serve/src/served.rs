@@ -29,6 +29,7 @@ pub struct Served {
     description: String,
     /// Dropped before the device, which it uses.
     _sizes: Option<SizeWatch>,
+    /// Without timeouts: clients have no deadlines, and are answered when the disk is done.
     device: Device,
     read_only: bool,
     qos: Arc<Arbiter>,
@@ -63,7 +64,7 @@ impl Served {
             name,
             description,
             _sizes: SizeWatch::begin(&device),
-            device,
+            device: device.without_timeouts(),
             read_only,
             qos,
             past,
@@ -302,6 +303,13 @@ impl Devices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use platter_block::queue::Settings;
+    use platter_block::time::Span;
+    use platter_disk::disk_backend::DiskSettings;
+    use platter_sim::fault::{Blow, FaultPlan, Lands, Strike};
+    use platter_sim::ideal::Ideal;
+    use platter_sim::medium::Medium;
+    use platter_sim::{SimDisk, World};
 
     #[test]
     fn names_are_unique_and_the_empty_one_is_the_first() {
@@ -317,6 +325,26 @@ mod tests {
         assert_eq!(devices.remove("a").unwrap().name(), "a");
         assert!(devices.remove("a").is_none());
         assert_eq!(devices.find("").unwrap().name(), "b");
+    }
+
+    /// Requests that fill no whole blocks are synchronous calls. The disk fails after its timeout, and the client is answered when it has
+    /// returned the request, not before.
+    #[test]
+    fn clients_have_no_deadline() {
+        let world = World::by_hand(1);
+        let model = Ideal { size: 1 << 20, latency: Span::from_micros(100), depth: 8, write_cache: true };
+        let disk = SimDisk::new(&world, model.into(), Some(Medium::new()));
+        disk.set_faults(Some(FaultPlan { abort_chance: 0, ..FaultPlan::default() }));
+        let queue = Settings { timeout: Some(Span::from_secs(1)), ..Settings::default() };
+        let device = Device::from_disk(disk.attach("sim"), DiskSettings::default().with_queue(queue), None);
+        let served = Served::new("a", device.unwrap()).unwrap();
+        served.device().write_at(&[7; 4096], 0).unwrap();
+        disk.strike(Strike { op: None, blow: Blow::Stuck(Span::from_secs(60), Lands::Late) });
+        let (began, mut data) = (world.clock().now(), [0; 3]);
+        served.device().read_at(&mut data, 510).unwrap();
+        assert_eq!(data, [7; 3]);
+        assert!(world.clock().now().since(began) >= Span::from_secs(60));
+        assert_eq!(served.device().counters().timeouts, 0, "no call has ended before its I/O");
     }
 
     #[test]

@@ -284,8 +284,7 @@ impl Queue {
     fn worker(self) -> Result<Worker<QueueRing>, String> {
         let Queue { device, info, queue, shared, devices, clients, peer, jobs } = self;
         let depth = usize::from(info.depth);
-        let mut channel = shared.served.device().channel(depth).map_err(|error| error.to_string())?;
-        channel.set_timeouts(false);
+        let channel = shared.served.device().channel(depth).map_err(|error| error.to_string())?;
         let client = connect((&*devices, &clients), &shared, &peer, jobs)?;
         let wake = EventFd::new().map(Arc::new).map_err(|error| error.to_string())?;
         shared.add(&wake);

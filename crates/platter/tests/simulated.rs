@@ -137,8 +137,7 @@ fn a_disk_that_does_not_answer_is_failed_until_it_has() {
         let held =
             "ideal, stuck=1000000, stuck_for=60s, aborts=0, timeout=2s, slow_timeout=3s, abort_grace=1s";
         let disk = open(&world, &format!("sim({held}, on_return={on_return})"));
-        let mut channel = disk.channel(8).unwrap();
-        channel.set_timeouts(false);
+        let mut channel = disk.without_timeouts().channel(8).unwrap();
         let mut at = |seconds: u64, bio: Option<Bio>| {
             world.clock().advance_to(Time(seconds * 1_000_000_000));
             bio.into_iter().for_each(|bio| channel.submit(bio).unwrap());

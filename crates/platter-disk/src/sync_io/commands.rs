@@ -75,7 +75,7 @@ impl Device {
         let _section = Section::enter();
         let inner = &*self.inner;
         inner.background.place_before(options.flags);
-        let until = inner.until(Op::Command, options);
+        let until = self.until(Op::Command, options);
         let mut turn = inner.callers.take(inner, until.is_some())?;
         let lane = turn.lane();
         let mut prepare = |bio: &mut Bio| {

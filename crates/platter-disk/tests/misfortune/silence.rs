@@ -12,8 +12,8 @@ use std::sync::Arc;
 /// A device on a disk that has had a write of byte 1 at 0 for so long that it is failed. It is that of the first lane.
 fn silent(options: Options) -> (Arc<Disk>, Device, Lane, Lane) {
     let (disk, device) = Disk::open(options);
-    let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
-    [&mut one, &mut two].into_iter().for_each(|lane| lane.channel.set_timeouts(false));
+    let patient = device.without_timeouts();
+    let (mut one, mut two) = (Lane::open(&patient), Lane::open(&patient));
     one.send(write(0, 1, 1, Flags::NONE));
     // The driver is asked to abort the write, and has as long again.
     disk.pass(SECOND);
@@ -81,8 +81,8 @@ fn what_has_not_started_ends_when_the_disk_is_failed() {
     for elevator in ELEVATORS {
         let queue = Settings { timeout: Some(SECOND), plug: None, depth: 2, ..Settings::default() };
         let (disk, device) = Disk::open(Options { elevator, queue, ..Options::default() });
-        let (mut one, mut two) = (Lane::open(&device), Lane::open(&device));
-        [&mut one, &mut two].into_iter().for_each(|lane| lane.channel.set_timeouts(false));
+        let patient = device.without_timeouts();
+        let (mut one, mut two) = (Lane::open(&patient), Lane::open(&patient));
         for token in 0..4 {
             one.send(read(token << 16, token));
             two.send(read((token + 4) << 16, token));
@@ -138,8 +138,7 @@ fn what_may_be_slow_has_a_timeout_of_its_own() {
         for slow_timeout in [None, Some(Span(5 * SECOND.0))] {
             let queue = Settings { timeout: Some(SECOND), slow_timeout, plug: None, ..Settings::default() };
             let (disk, device) = Disk::open(Options { elevator, queue, ..Options::default() });
-            let mut lane = Lane::open(&device);
-            lane.channel.set_timeouts(false);
+            let mut lane = Lane::open(&device.without_timeouts());
             lane.send(flush(1));
             for _ in 0..4 {
                 disk.pass(SECOND);

@@ -296,8 +296,7 @@ impl Worker {
             return if has_ended { Err(Errno::NODEV) } else { Ok(place) };
         }
         let user = self.shared.users.find(handle).ok_or(Errno::NODEV)?;
-        let mut channel = user.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
-        channel.set_timeouts(false);
+        let channel = user.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
         let open = Some(Open { channel, user });
         if let Some(place) = self.opened.iter().position(Option::is_none) {
             self.opened[place] = open;

@@ -122,9 +122,7 @@ impl<'a> Session<'a> {
         let options = &parts.shared.options;
         // Answered commands that wait to be sent have slots as well.
         let slots = Slots::new(2 * options.depth);
-        let mut channel =
-            parts.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
-        channel.set_timeouts(false);
+        let channel = parts.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
         Ok(Session {
             socket: parts.socket,
             client: parts.client,

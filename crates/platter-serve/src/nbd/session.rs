@@ -143,8 +143,7 @@ impl<'a> Session<'a> {
         options: &Options,
         (client, log, stopping): (&'a Client, &'a Log, &'a AtomicBool),
     ) -> Result<Session<'a>, String> {
-        let mut channel = agreed.served.device().channel(options.depth).map_err(|error| error.to_string())?;
-        channel.set_timeouts(false);
+        let channel = agreed.served.device().channel(options.depth).map_err(|error| error.to_string())?;
         let admission = Admission::join(&agreed.served, client, link.socket().fd())
             .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
         Ok(Session {

@@ -106,8 +106,7 @@ impl Worker {
     /// The device has no channel.
     pub(super) fn new(common: Arc<Common>, line: Arc<Line>, queue: Queue) -> Result<Worker, String> {
         let depth = common.depth.min(usize::from(u16::MAX)).min(usize::from(queue.ring.size()).max(1));
-        let mut channel = common.served.device().channel(depth).map_err(|error| error.to_string())?;
-        channel.set_timeouts(false);
+        let channel = common.served.device().channel(depth).map_err(|error| error.to_string())?;
         let slot = |_| Slot {
             head: 0,
             work: Work::Flush,
