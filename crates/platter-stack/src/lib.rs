@@ -72,6 +72,7 @@ pub mod distributed;
 pub mod error_injection;
 pub mod extents;
 pub mod filter;
+pub mod gated_lane;
 #[allow(unsafe_code)]
 pub mod kit;
 pub mod limit;

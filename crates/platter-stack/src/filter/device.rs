@@ -5,6 +5,7 @@ use super::lane::{FilterLane, PassLane};
 use super::shape::{Shape, Size};
 use super::{CommandRule, Filter};
 use crate::barrier_gate::BarrierGate;
+use crate::gated_lane::GatedLane;
 use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, LayerType};
@@ -142,7 +143,9 @@ impl<F: Filter> Backend for Filtered<F> {
             return Ok(Box::new(PassLane::new(below, shape)));
         }
         let filter = self.filter.for_lane(self.lanes.fetch_add(1, Ordering::Relaxed));
-        Ok(Box::new(FilterLane::new(below, filter, shape, &self.gate, &self.dues)))
+        let keeps_barriers = !filter.keeps_places();
+        let lane = FilterLane::new(below, filter, shape, &self.dues);
+        Ok(Box::new(GatedLane::new(lane, &self.gate, keeps_barriers)))
     }
 
     fn timeout(&self, op: Op) -> Option<Span> {

@@ -7,11 +7,12 @@
 use super::dues::Dues;
 use super::shape::Shape;
 use super::{BioView, Filter};
-use crate::barrier_gate::{BARRIER, BarrierGate, Door};
+use crate::barrier_gate::BARRIER;
+use crate::gated_lane::LayerLane;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Cancel, Lane};
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -79,17 +80,11 @@ struct Slot {
 pub(super) struct FilterLane<F> {
     // Dropped first: this waits for the I/O that the driver has.
     below: Box<dyn Lane>,
-    // Dropped before the door, which wakes the other lanes: what the filter gives back, such as depth, is there when they look.
     filter: F,
-    door: Door,
-    /// [`Filter::keeps_places`]: bios do not go through the door.
+    /// [`Filter::keeps_places`]: the device below keeps barriers.
     keeps_places: bool,
     dues: Arc<Dues>,
-    /// The filter refused the last bio.
-    refused: bool,
     shape: Shape,
-    /// The caller's plug.
-    plug: Vec<Bio>,
     slots: Vec<Slot>,
     free: Vec<usize>,
     /// Completed bios that are held, ordered by time and then by completion, with their indexes in `kept`.
@@ -102,22 +97,13 @@ pub(super) struct FilterLane<F> {
 }
 
 impl<F: Filter> FilterLane<F> {
-    pub(super) fn new(
-        below: Box<dyn Lane>,
-        filter: F,
-        shape: Shape,
-        gate: &Arc<BarrierGate>,
-        dues: &Arc<Dues>,
-    ) -> FilterLane<F> {
+    pub(super) fn new(below: Box<dyn Lane>, filter: F, shape: Shape, dues: &Arc<Dues>) -> FilterLane<F> {
         FilterLane {
-            door: Door::new(gate, below.bell()),
             below,
             keeps_places: filter.keeps_places(),
             filter,
             dues: Arc::clone(dues),
-            refused: false,
             shape,
-            plug: Vec::new(),
             slots: Vec::new(),
             free: Vec::new(),
             late: BinaryHeap::new(),
@@ -125,47 +111,6 @@ impl<F: Filter> FilterLane<F> {
             turns: 0,
             came: Vec::new(),
             done: Vec::new(),
-        }
-    }
-
-    fn flush_plug(&mut self, now: Time) {
-        let mut plug = std::mem::take(&mut self.plug);
-        for bio in plug.drain(..) {
-            match self.keeps_places {
-                true => self.start(now, bio),
-                false => self.door.place(bio),
-            }
-        }
-        self.plug = plug;
-    }
-
-    /// Starts the bios that the filter admits. Returns whether any started.
-    fn admit(&mut self, now: Time) -> bool {
-        let mut any = false;
-        self.refused = false;
-        while self.door.is_holding() {
-            if !self.filter.admits() {
-                self.refused = true;
-                break;
-            }
-            let Some(bio) = self.door.take_next() else {
-                self.give_way();
-                break;
-            };
-            any = true;
-            self.start(now, bio);
-        }
-        if self.door.is_holding() {
-            self.door.expire(now);
-            self.door.take_failed(&mut self.done);
-        }
-        any
-    }
-
-    /// Undoes the admission of a bio that is no longer in flight.
-    fn give_way(&mut self) {
-        if self.filter.release() {
-            self.door.ring();
         }
     }
 
@@ -229,9 +174,9 @@ impl<F: Filter> FilterLane<F> {
         self.below.submit(now, flush);
     }
 
-    /// Takes completions from the device. Returns whether any bio is returned to its submitter at once.
-    fn collect(&mut self, now: Time) -> bool {
-        let (mut any, mut came) = (false, std::mem::take(&mut self.came));
+    /// Takes completions from the device.
+    fn collect(&mut self, now: Time) {
+        let mut came = std::mem::take(&mut self.came);
         self.below.take_done(&mut came);
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
@@ -251,35 +196,29 @@ impl<F: Filter> FilterLane<F> {
             self.slots[slot].out = false;
             let Slot { due, cancelled, .. } = self.slots[slot];
             if let Some(kind) = cancelled.filter(|_| due > now) {
-                any = true;
                 self.end_early(slot, bio, kind);
             } else if due > now {
                 self.kept[slot] = Some(bio);
                 self.late.push(Reverse((due, self.turns, slot)));
                 self.turns += 1;
             } else {
-                any = true;
                 self.give_back(slot, bio);
             }
         }
         self.came = came;
-        any
     }
 
-    /// Returns held bios whose time has come. Returns whether there was any.
-    fn release(&mut self, now: Time) -> bool {
-        let mut any = false;
+    /// Returns held bios whose time has come.
+    fn return_due(&mut self, now: Time) {
         while let Some(&Reverse((due, _, slot))) = self.late.peek()
             && due <= now
         {
             self.late.pop();
             if let Some(bio) = self.kept[slot].take() {
-                any = true;
                 self.filter.late(now.since(due));
                 self.give_back(slot, bio);
             }
         }
-        any
     }
 
     /// Returns a bio that would be held, but was taken back. A cancelled one has the result that the device below gave it: a
@@ -295,10 +234,6 @@ impl<F: Filter> FilterLane<F> {
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
         bio.set_token(self.slots[slot].token);
         self.free.push(slot);
-        if !self.keeps_places {
-            self.give_way();
-            self.door.complete(std::slice::from_mut(&mut bio));
-        }
         self.done.push(bio);
     }
 }
@@ -312,21 +247,15 @@ impl<F: Filter> Lane for FilterLane<F> {
         Some(&mut *self.below)
     }
 
-    fn submit(&mut self, _now: Time, bio: Bio) {
-        self.plug.push(bio);
+    fn submit(&mut self, now: Time, bio: Bio) {
+        self.start(now, bio);
     }
 
     fn run(&mut self, now: Time) {
-        self.flush_plug(now);
-        loop {
-            let started = self.admit(now);
-            self.below.run(now);
-            // What is held was completed by the device before what it completes now.
-            let freed = self.release(now) | self.collect(now);
-            if !(started || freed) || !self.door.is_holding() {
-                return;
-            }
-        }
+        self.below.run(now);
+        // What is held was completed by the device before what it completes now.
+        self.return_due(now);
+        self.collect(now);
     }
 
     fn take_done(&mut self, out: &mut Vec<Bio>) {
@@ -339,28 +268,10 @@ impl<F: Filter> Lane for FilterLane<F> {
 
     fn next_wakeup(&self) -> Option<Time> {
         let late = self.late.peek().map(|&Reverse((due, ..))| due);
-        let now = (!self.refused && self.door.is_ready()).then_some(Time(0));
-        let own = late.into_iter().chain(now).chain(self.door.next_wakeup()).min();
-        Time::earliest(self.below.next_wakeup(), own)
-    }
-
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.sleep(now, timeout, &[]);
-    }
-
-    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        self.run(now);
-        self.unplug(now);
-        self.run(now);
-        if !self.has_done() {
-            let wakeup = self.next_wakeup().map(|at| at.since(now));
-            self.below.sleep(now, timeout.into_iter().chain(wakeup).min(), others);
-        }
+        Time::earliest(self.below.next_wakeup(), late)
     }
 
     fn cancel(&mut self, now: Time, which: &Cancel) {
-        self.flush_plug(now);
-        self.door.cancel(which);
         for slot in 0..self.slots.len() {
             let state = &mut self.slots[slot];
             if !which.is_of(state.token, state.identity) {
@@ -378,7 +289,20 @@ impl<F: Filter> Lane for FilterLane<F> {
     }
 
     fn is_idle(&self) -> bool {
-        let is_free = self.free.len() == self.slots.len();
-        self.plug.is_empty() && is_free && !self.door.is_holding() && self.below.is_idle()
+        self.free.len() == self.slots.len() && self.below.is_idle()
+    }
+}
+
+impl<F: Filter> LayerLane for FilterLane<F> {
+    fn asks(&self) -> bool {
+        true
+    }
+
+    fn admits(&mut self) -> bool {
+        self.filter.admits()
+    }
+
+    fn release(&mut self) -> bool {
+        self.filter.release()
     }
 }
