@@ -7,6 +7,7 @@
 //! the memory of the whole: nothing is copied.
 
 use crate::barrier_gate::BarrierGate;
+use crate::gated_lane::GatedLane;
 use crate::kit::Board;
 use crate::reports::Reports;
 use lane::DistributedLane;
@@ -100,7 +101,9 @@ impl<M: Map> Backend for Distributed<M> {
     }
 
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
-        Ok(Box::new(DistributedLane::open(self, lane_use)?))
+        let lane = DistributedLane::open(self, lane_use)?;
+        // A single member keeps the order itself.
+        Ok(Box::new(GatedLane::new(lane, &self.gate, self.members.len() > 1)))
     }
 
     fn locate(&self, pos: u64) -> Option<(usize, u64)> {

@@ -2,7 +2,8 @@
 
 use super::parts::{Parts, Turn};
 use super::{Distributed, Map};
-use crate::barrier_gate::{BARRIER, Door};
+use crate::barrier_gate::BARRIER;
+use crate::gated_lane::LayerLane;
 use crate::kit::Board;
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::bio::{Bio, Flags, MAX_SEGMENTS, Op};
@@ -37,6 +38,8 @@ struct Member {
 pub(super) struct DistributedLane<M> {
     // Dropped first: this waits for the I/O that the members' drivers have.
     members: Vec<Member>,
+    /// Bios and parts that the members have.
+    out: usize,
     /// Numbers of the members that have bios or parts.
     active: Vec<u32>,
     map: Arc<M>,
@@ -52,11 +55,6 @@ pub(super) struct DistributedLane<M> {
     /// Numbers of the members that may have work of their own: those with a volatile cache, and all on one disk.
     cached: Vec<u32>,
     simulated: bool,
-    door: Door,
-    /// The caller's plug.
-    plug: Vec<Bio>,
-    /// Whether a barrier is in the plug.
-    ordered: bool,
     parts: Parts,
     /// Bios that wait until fewer parts are in flight.
     waiting: VecDeque<Bio>,
@@ -90,8 +88,8 @@ impl<M: Map> DistributedLane<M> {
         };
         let max_segments =
             geometries().map(|member| member.limits.max_segments.clamp(1, MAX_SEGMENTS as u16)).collect();
-        let bell = members.first().and_then(|member| member.lane.bell());
         Ok(DistributedLane {
+            out: 0,
             active: Vec::with_capacity(members.len()),
             map: Arc::clone(&device.map),
             has_one_disk,
@@ -102,9 +100,6 @@ impl<M: Map> DistributedLane<M> {
             alone: members.len() == 1,
             cached: geometries().enumerate().filter_map(works).collect(),
             simulated: device.clock().is_some(),
-            door: Door::new(&device.gate, bell),
-            plug: Vec::new(),
-            ordered: false,
             parts: Parts::new(max_segments),
             waiting: VecDeque::new(),
             done: Vec::new(),
@@ -115,50 +110,13 @@ impl<M: Map> DistributedLane<M> {
         })
     }
 
-    /// Gives the plugged bios their places in the order, and starts those that may start.
-    #[inline]
-    fn flush_plug(&mut self, now: Time) {
-        if self.plug.is_empty() {
-            return;
-        }
-        let passes = !self.ordered && self.door.pass(self.plug.len());
-        // At depth 1 the loop below would cost as much as the start itself.
-        if passes
-            && self.plug.len() == 1
-            && let Some(bio) = self.plug.pop()
-        {
-            return self.start(now, bio);
-        }
-        let mut plug = std::mem::take(&mut self.plug);
-        if passes {
-            for bio in plug.drain(..) {
-                self.start(now, bio);
-            }
-        } else {
-            self.ordered = false;
-            plug.drain(..).for_each(|bio| self.door.place(bio));
-        }
-        self.plug = plug;
-    }
-
-    /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
-    #[cold]
-    fn pass_door(&mut self, now: Time) {
-        while let Some(bio) = self.door.take_next() {
-            self.again = true;
-            self.start(now, bio);
-        }
-        self.door.expire(now);
-        self.door.take_failed(&mut self.done);
-    }
-
     /// Fails bios that wait for fewer parts to be in flight and are to be taken back.
     #[cold]
     fn fail_waiting(&mut self, which: &Cancel) {
         while let Some(at) = self.waiting.iter().position(|bio| which.matches(bio)) {
             let Some(mut bio) = self.waiting.remove(at) else { return };
             bio.fail(Fault::new(which.kind(), Stage::Layer));
-            self.over(bio);
+            self.done.push(bio);
         }
     }
 
@@ -181,6 +139,7 @@ impl<M: Map> DistributedLane<M> {
 
     #[inline]
     fn send(&mut self, now: Time, at: usize, bio: Bio) {
+        self.out += 1;
         let member = &mut self.members[at];
         member.out += 1;
         if !member.active {
@@ -216,12 +175,12 @@ impl<M: Map> DistributedLane<M> {
         }
         if !is_flush && let Err(fault) = self.check(&bio) {
             bio.fail(fault);
-            return self.over(bio);
+            return self.done.push(bio);
         }
         let flags = bio.flags();
         if flags.contains(Flags::ATOMIC) && !self.is_on_one_member(&bio) {
             bio.fail(Fault::new(Kind::Unsupported, Stage::Layer));
-            return self.over(bio);
+            return self.done.push(bio);
         }
         if self.parts.out >= MAX_PARTS {
             return self.waiting.push_back(bio);
@@ -291,14 +250,8 @@ impl<M: Map> DistributedLane<M> {
                 self.again = true;
                 self.send_data(now, at);
             }
-            Turn::Over(bio) => self.over(bio),
+            Turn::Over(bio) => self.done.push(bio),
         }
-    }
-
-    /// Returns a bio to its submitter.
-    fn over(&mut self, mut bio: Bio) {
-        self.door.complete(std::slice::from_mut(&mut bio));
-        self.done.push(bio);
     }
 
     /// Takes the completions of a member.
@@ -308,12 +261,12 @@ impl<M: Map> DistributedLane<M> {
         self.members[at].lane.take_done(&mut self.done);
         let count = self.done.len() - first;
         self.members[at].out -= count;
+        self.out -= count;
         if self.parts.out > 0 {
             return self.collect_mixed(now, at, first);
         }
         let map = &*self.map;
         self.done[first..].iter_mut().for_each(|bio| restore(map, at, bio));
-        self.door.complete(&mut self.done[first..]);
     }
 
     /// As `collect`, where some of the completed bios may be parts.
@@ -327,7 +280,7 @@ impl<M: Map> DistributedLane<M> {
                 self.take_turn(now, turn);
             } else {
                 restore(&*self.map, at, &mut bio);
-                self.over(bio);
+                self.done.push(bio);
             }
         }
         self.mixed = mixed;
@@ -379,7 +332,7 @@ impl<M: Map> DistributedLane<M> {
     /// A timeout for a sleep beside bios of this lane. A thread that has just left may have left I/Os of a member in flight, and
     /// only lanes with bios there are woken for them; so the others look from time to time.
     fn limited(&self, timeout: Option<Span>) -> Option<Span> {
-        let looks = self.has_one_disk && self.door.out() > 0;
+        let looks = self.has_one_disk && self.out > 0;
         timeout.into_iter().chain(looks.then_some(LOOK_INTERVAL)).min()
     }
 
@@ -403,49 +356,22 @@ impl<M: Map> DistributedLane<M> {
             }
         }
     }
-
-    /// Sleeps until a member has completions, the gate opens or `timeout` has passed.
-    fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        let wakeup = self.next_wakeup().map(|at| at.since(now));
-        let timeout = self.limited(timeout.into_iter().chain(wakeup).min());
-        let mut handles = std::mem::take(&mut self.handles);
-        handles.extend_from_slice(others);
-        let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
-        // Every member is asked, even after one that has no handle: a member signals only lanes that have
-        // asked.
-        let complete =
-            rest.fold(true, |complete, at| self.members[at].lane.wait_handles(&mut handles) & complete);
-        // Without a handle for every member, sleep only if nothing is in flight: the next run finds what was
-        // started.
-        if (complete || self.in_flight() == 0)
-            && let Some(first) = self.members.first_mut()
-        {
-            first.lane.sleep(now, timeout, &handles);
-        }
-        handles.clear();
-        self.handles = handles;
-    }
 }
 
 impl<M: Map> Lane for DistributedLane<M> {
     #[inline]
-    fn submit(&mut self, _now: Time, bio: Bio) {
-        self.ordered |= !self.alone && bio.flags().intersects(BARRIER);
-        self.plug.push(bio);
+    fn submit(&mut self, now: Time, bio: Bio) {
+        self.start(now, bio);
     }
 
     fn run(&mut self, now: Time) {
-        self.flush_plug(now);
-        if self.door.out() == 0 {
+        if self.out == 0 {
             self.find_work();
         }
         let mut may_look = self.has_one_disk && now >= self.next_look;
         loop {
             self.again = false;
             self.run_members(now);
-            if self.door.is_holding() {
-                self.pass_door(now);
-            }
             if std::mem::take(&mut may_look) && !self.again && !self.has_done() && self.run_due_members(now) {
                 continue;
             }
@@ -471,41 +397,36 @@ impl<M: Map> Lane for DistributedLane<M> {
         let members = self.active.iter().filter_map(wakeup);
         let others = if self.has_one_disk { 0..self.members.len() } else { 0..0 };
         let others = others.filter_map(|at| self.map.board(at)?.wakeup());
-        // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
-        let now = self.door.is_ready().then_some(Time(0));
-        members.chain(others).chain(now).chain(self.door.next_wakeup()).min()
+        members.chain(others).min()
     }
 
     fn unplug(&mut self, now: Time) {
+        // A thread that waits looks once more.
+        self.next_look = now;
         for &at in &self.active {
             self.members[at as usize].lane.unplug(now);
         }
     }
 
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.flush_plug(now);
-        if self.door.is_holding() {
-            self.pass_door(now);
-        }
-        if self.has_done() {
-            return;
-        }
-        if let ([only], false) = (&self.active[..], self.door.is_holding()) {
-            let timeout = self.limited(timeout);
-            let lane = &mut self.members[*only as usize].lane;
-            return lane.wait(now, timeout);
-        }
-        self.sleep(now, timeout, &[]);
-    }
-
+    /// Until a member has completions.
     fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        self.run(now);
-        self.unplug(now);
-        self.next_look = now;
-        self.run(now);
-        if !self.has_done() {
-            self.sleep_on(now, timeout, others);
+        let mut handles = std::mem::take(&mut self.handles);
+        handles.extend_from_slice(others);
+        let rest = self.active.iter().map(|&at| at as usize).filter(|&at| at != 0 && !self.simulated);
+        // Every member is asked, even after one that has no handle: a member signals only lanes that have
+        // asked.
+        let complete =
+            rest.fold(true, |complete, at| self.members[at].lane.wait_handles(&mut handles) & complete);
+        let timeout = self.limited(timeout);
+        // Without a handle for every member, sleep only if nothing is in flight: the next run finds what was
+        // started.
+        if (complete || self.in_flight() == 0)
+            && let Some(first) = self.members.first_mut()
+        {
+            first.lane.sleep(now, timeout, &handles);
         }
+        handles.clear();
+        self.handles = handles;
     }
 
     fn bell(&self) -> Option<Arc<dyn Bell>> {
@@ -523,9 +444,6 @@ impl<M: Map> Lane for DistributedLane<M> {
     }
 
     fn cancel(&mut self, now: Time, which: &Cancel) {
-        self.flush_plug(now);
-        self.door.cancel(which);
-        self.door.take_failed(&mut self.done);
         self.fail_waiting(which);
         let parts = self.parts.cancel(which);
         for &at in &self.active {
@@ -542,8 +460,7 @@ impl<M: Map> Lane for DistributedLane<M> {
 
     fn is_idle(&self) -> bool {
         let is_idle = |member: &Member| member.out == 0 && member.lane.is_idle();
-        let rests = self.active.iter().all(|&at| is_idle(&self.members[at as usize]));
-        self.plug.is_empty() && rests && self.door.out() == 0 && !self.door.is_holding()
+        self.active.iter().all(|&at| is_idle(&self.members[at as usize]))
     }
 
     fn register(&mut self, region: &Region) {
@@ -552,5 +469,14 @@ impl<M: Map> Lane for DistributedLane<M> {
 
     fn unregister(&mut self, region: RegionId) {
         self.members.iter_mut().for_each(|member| member.lane.unregister(region));
+    }
+}
+
+impl<M: Map> LayerLane for DistributedLane<M> {
+    fn wait_below(&mut self, now: Time, timeout: Option<Span>) -> bool {
+        let [only] = self.active[..] else { return false };
+        let timeout = self.limited(timeout);
+        self.members[only as usize].lane.wait(now, timeout);
+        true
     }
 }
