@@ -204,7 +204,7 @@ impl Backend for Cache {
     fn open_lane(&self, lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         let own = self.shared.below.open_lane(lane_use)?;
         let device = (self.shared.geometry, &self.shared.gate);
-        match HostLane::new(&self.shared, own, device, lane_use, Tasks::default()) {
+        match HostLane::open(&self.shared, own, device, lane_use, Tasks::default()) {
             Ok(lane) => Ok(Box::new(lane)),
             Err(fault) => Err(self.error(fault, Op::Read)),
         }

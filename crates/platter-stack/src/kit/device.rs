@@ -57,7 +57,7 @@ impl<L: Layer> Backend for Stateful<L> {
         let Some(first) = self.frame.devices.first() else { return Err(self.broken()) };
         let own = first.open_lane(lane_use)?;
         let tasks = Tasks::new(self.port);
-        let lane = HostLane::new(&self.frame, own, (self.geometry(), &self.gate), lane_use, tasks);
+        let lane = HostLane::open(&self.frame, own, (self.geometry(), &self.gate), lane_use, tasks);
         lane.map(|lane| Box::new(lane) as Box<dyn Lane>).map_err(|_| self.broken())
     }
 

@@ -1,19 +1,18 @@
 //! A lane of a layer whose lanes share state behind one lock.
 //!
-//! The lane keeps the plug and the door of the gate, takes the lock when there is something to do, and sleeps so that
-//! one thread listens to the layer's own lanes. What a bio of the layer is, and when it is over, the layer says
-//! ([`LaneTasks`]).
+//! It stands behind a [`GatedLane`], takes the lock when there is something to do, and sleeps so that one thread listens to
+//! the layer's own lanes. What a bio of the layer is, and when it is over, the layer says ([`LaneTasks`]).
 
 use super::host::{Host, Turns};
 use super::lanes::LaneEntry;
-use crate::barrier_gate::{BARRIER, BarrierGate, Door};
+use crate::barrier_gate::BarrierGate;
+use crate::gated_lane::{GatedLane, LayerLane};
 use platter_block::backend::LaneUse;
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::deferred::Depth;
 use platter_block::driver::Geometry;
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::lane::{Bell, Cancel, Lane, Left};
-use platter_block::segment::{Region, RegionId};
+use platter_block::lane::{Cancel, Lane, Left};
 use platter_block::time::{Span, Time};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -124,9 +123,6 @@ pub struct HostLane<T: LaneTasks> {
     /// The lane is also run for the layer's own work.
     is_background: bool,
     has_bell: bool,
-    door: Door,
-    /// The caller's plug.
-    plug: Vec<Bio>,
     /// The engine lists the lane among those that sleep until their bios complete.
     listed: bool,
     /// A thread that sleeps on the lane's descriptors listens to the layer's own lanes.
@@ -136,24 +132,24 @@ pub struct HostLane<T: LaneTasks> {
 }
 
 impl<T: LaneTasks> HostLane<T> {
-    /// A lane of a device with this geometry and gate, over a lane to the first device below.
+    /// Opens a lane of a device with this geometry and gate, over a lane to the first device below.
     ///
     /// # Errors
     /// The shared state is broken.
-    pub fn new(
+    pub fn open(
         host: &Arc<T::Host>,
         own: Box<dyn Lane>,
         (geometry, gate): (Geometry, &Arc<BarrierGate>),
         lane_use: LaneUse,
         tasks: T,
-    ) -> Result<HostLane<T>, Fault> {
+    ) -> Result<GatedLane<HostLane<T>>, Fault> {
         let bell = own.bell();
         let has_bell = bell.is_some();
-        let entry = LaneEntry::new(bell.clone());
+        let entry = LaneEntry::new(bell);
         let number = host.engine()?.join(&entry);
         let sleeps = lane_use == LaneUse::Synchronous;
         let (host, came, to_own) = (Arc::clone(host), Vec::new(), Vec::new());
-        Ok(HostLane {
+        let lane = HostLane {
             base: LaneBase {
                 own,
                 own_out: 0,
@@ -170,58 +166,17 @@ impl<T: LaneTasks> HostLane<T> {
             geometry,
             is_background: lane_use == LaneUse::Shared,
             has_bell,
-            door: Door::new(gate, bell),
-            plug: Vec::new(),
             listed: false,
             is_listed_outside: Cell::new(false),
             done: Vec::new(),
             handles: Vec::new(),
-        })
-    }
-
-    fn flush_plug(&mut self) {
-        if self.plug.is_empty() {
-            return;
-        }
-        let mut plug = std::mem::take(&mut self.plug);
-        let ordered = plug.iter().any(|bio| bio.flags().intersects(BARRIER));
-        if !ordered && self.door.pass(plug.len()) {
-            plug.drain(..).for_each(|bio| self.start(bio));
-        } else {
-            plug.drain(..).for_each(|bio| self.door.place(bio));
-        }
-        self.plug = plug;
-    }
-
-    /// Starts the bios that the gate admits, and returns those that failed while they waited for it.
-    #[cold]
-    fn pass_door(&mut self, now: Time) {
-        while let Some(bio) = self.door.take_next() {
-            self.start(bio);
-        }
-        self.door.expire(now);
-        self.door.take_failed(&mut self.done);
-    }
-
-    fn start(&mut self, mut bio: Bio) {
-        let over = match check(&bio, &self.geometry) {
-            Ok(()) => self.tasks.start(&self.base, bio),
-            Err(fault) => {
-                bio.fail(fault);
-                Some(bio)
-            }
         };
-        if let Some(bio) = over {
-            finish(&mut self.door, &mut self.done, bio);
-        }
+        Ok(GatedLane::new(lane, gate, true))
     }
 
-    /// Returns the bios that are over. Returns whether there were any.
-    fn give_back(&mut self) -> bool {
-        let before = self.done.len();
-        let (door, done) = (&mut self.door, &mut self.done);
-        self.tasks.take_over(self.base.own_out, |bio| finish(door, done, bio));
-        self.done.len() > before
+    /// Returns the bios that are over.
+    fn give_back(&mut self) {
+        self.tasks.take_over(self.base.own_out, |bio| self.done.push(bio));
     }
 
     /// Whether the engine has something to do for this lane.
@@ -235,7 +190,10 @@ impl<T: LaneTasks> HostLane<T> {
         host.collect(now);
         let mut held = match host.engine() {
             Ok(held) => held,
-            Err(fault) => return self.fail_all(fault),
+            Err(fault) => {
+                self.fail_all(fault);
+                return false;
+            }
         };
         let engine = &mut *held;
         engine.enter();
@@ -252,13 +210,13 @@ impl<T: LaneTasks> HostLane<T> {
         if self.listed && !self.tasks.waits() {
             self.resign(now);
         }
-        let finished = self.give_back();
-        more || (finished && self.door.is_holding())
+        self.give_back();
+        more
     }
 
     /// Ends bios whose own I/O has come back without the lock, where that is possible.
     fn finish_unlocked(&mut self, now: Time) {
-        let is_alone = !self.base.came.is_empty() && !self.door.is_holding() && !self.base.is_called();
+        let is_alone = !self.base.came.is_empty() && !self.base.is_called();
         if is_alone && self.tasks.finish_unlocked(&mut self.base) {
             if self.listed && !self.tasks.waits() {
                 self.resign(now);
@@ -268,14 +226,14 @@ impl<T: LaneTasks> HostLane<T> {
     }
 
     /// Fails all bios: the engine is broken.
-    fn fail_all(&mut self, fault: Fault) -> bool {
+    fn fail_all(&mut self, fault: Fault) {
         self.listed = false;
         self.base.has_seen();
         self.base.own_out -= self.base.came.len() as u32;
         self.base.came.clear();
         self.base.forget_unsubmitted();
         self.tasks.fail(&self.base, fault);
-        self.give_back() && self.door.is_holding()
+        self.give_back();
     }
 
     /// Advances everything as far as possible. If the caller `waits` and only has its own lane to wait for, it submits to
@@ -283,14 +241,10 @@ impl<T: LaneTasks> HostLane<T> {
     fn progress(&mut self, now: Time, waits: bool) {
         // Code of the program that is deferred may wait for what turns submit, or for pages that they have taken.
         let _depth = Depth::enter();
-        self.flush_plug();
         // The shared work is done only once, or the lane might never return.
         let board = self.base.host.board();
         let mut due = board.is_due(now) || (self.is_background && board.visit().is_some_and(|at| at <= now));
         loop {
-            if self.door.is_holding() {
-                self.pass_door(now);
-            }
             // A cache below may have work of its own.
             if self.base.own_out > 0 || !self.base.own.is_idle() {
                 self.base.own.run(now);
@@ -315,34 +269,7 @@ impl<T: LaneTasks> HostLane<T> {
 
     /// Whether all there is to wait for is on the lane's own lane.
     fn waits_for_own(&self) -> bool {
-        self.base.own_out > 0 && self.tasks.count() == 1 && self.done.is_empty() && !self.door.is_holding()
-    }
-
-    /// Blocks until something has changed.
-    fn sleep_on(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        let wakeup = self.next_wakeup().map(|at| at.since(now));
-        let mut timeout = timeout.into_iter().chain(wakeup).min();
-        if self.base.host.is_simulated() {
-            return self.base.own.sleep(now, timeout, others);
-        }
-        let mut handles = std::mem::take(&mut self.handles);
-        handles.extend_from_slice(others);
-        let (mut listens, mut complete) = (false, false);
-        // If the state is broken, the next run fails all bios.
-        if let Ok(ready) = self.prepare_sleep(now, &mut timeout, &mut handles) {
-            (listens, complete) = ready;
-        }
-        // Completions that cannot be waited for are found by the next run.
-        if complete && !self.base.entry.kicked.load(Ordering::SeqCst) {
-            self.base.own.sleep(now, timeout, &handles);
-        }
-        handles.clear();
-        self.handles = handles;
-        self.base.woke = listens;
-        if self.tasks.count() == 0 {
-            // The lane may not be run again.
-            self.resign(now);
-        }
+        self.base.own_out > 0 && self.tasks.count() == 1 && self.done.is_empty()
     }
 
     /// Lists the lane among those that sleep, until the layer is to be run at the latest, and appends the descriptors to listen to.
@@ -401,9 +328,22 @@ impl<T: LaneTasks> HostLane<T> {
 }
 
 impl<T: LaneTasks> Lane for HostLane<T> {
-    #[inline]
-    fn submit(&mut self, _now: Time, bio: Bio) {
-        self.plug.push(bio);
+    fn below(&self) -> Option<&dyn Lane> {
+        Some(&*self.base.own)
+    }
+
+    fn below_mut(&mut self) -> Option<&mut dyn Lane> {
+        Some(&mut *self.base.own)
+    }
+
+    fn submit(&mut self, _now: Time, mut bio: Bio) {
+        match check(&bio, &self.geometry) {
+            Ok(()) => self.done.extend(self.tasks.start(&self.base, bio)),
+            Err(fault) => {
+                bio.fail(fault);
+                self.done.push(bio);
+            }
+        }
     }
 
     fn run(&mut self, now: Time) {
@@ -423,11 +363,10 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     fn next_wakeup(&self) -> Option<Time> {
         let runs = self.base.own_out > 0 || !self.base.own.is_idle();
         let own = if runs { self.base.own.next_wakeup() } else { None };
-        // Another lane may have opened the gate; a caller that advances simulated time must not skip this.
-        let now = (self.base.is_called() || self.door.is_ready()).then_some(Time(0));
+        let now = self.base.is_called().then_some(Time(0));
         let visit = if self.is_background { self.base.host.board().visit() } else { None };
         let layer = [self.tasks.next_wakeup(), self.base.host.board().wakeup(), visit];
-        [own, self.door.next_wakeup(), now].into_iter().chain(layer).flatten().min()
+        [own, now].into_iter().chain(layer).flatten().min()
     }
 
     fn unplug(&mut self, now: Time) {
@@ -439,29 +378,29 @@ impl<T: LaneTasks> Lane for HostLane<T> {
         }
     }
 
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.progress(now, true);
-        if self.has_done() {
-            return;
+    /// Blocks until something has changed.
+    fn sleep(&mut self, now: Time, mut timeout: Option<Span>, others: &[i32]) {
+        if self.base.host.is_simulated() {
+            return self.base.own.sleep(now, timeout, others);
         }
-        if self.waits_for_own() {
+        let mut handles = std::mem::take(&mut self.handles);
+        handles.extend_from_slice(others);
+        let (mut listens, mut complete) = (false, false);
+        // If the state is broken, the next run fails all bios.
+        if let Ok(ready) = self.prepare_sleep(now, &mut timeout, &mut handles) {
+            (listens, complete) = ready;
+        }
+        // Completions that cannot be waited for are found by the next run.
+        if complete && !self.base.entry.kicked.load(Ordering::SeqCst) {
+            self.base.own.sleep(now, timeout, &handles);
+        }
+        handles.clear();
+        self.handles = handles;
+        self.base.woke = listens;
+        if self.tasks.count() == 0 {
+            // The lane may not be run again.
             self.resign(now);
-            return self.base.own.wait(now, timeout);
         }
-        self.sleep(now, timeout, &[]);
-    }
-
-    fn sleep(&mut self, now: Time, timeout: Option<Span>, others: &[i32]) {
-        self.run(now);
-        self.unplug(now);
-        self.run(now);
-        if !self.has_done() {
-            self.sleep_on(now, timeout, others);
-        }
-    }
-
-    fn bell(&self) -> Option<Arc<dyn Bell>> {
-        self.base.own.bell()
     }
 
     fn wait_handles(&self, out: &mut Vec<i32>) -> bool {
@@ -478,9 +417,6 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     }
 
     fn cancel(&mut self, now: Time, which: &Cancel) {
-        self.flush_plug();
-        self.door.cancel(which);
-        self.door.take_failed(&mut self.done);
         let host = Arc::clone(&self.base.host);
         let depth = Depth::enter();
         if let Ok(mut engine) = host.engine() {
@@ -502,18 +438,21 @@ impl<T: LaneTasks> Lane for HostLane<T> {
     }
 
     fn is_idle(&self) -> bool {
-        let idle = self.plug.is_empty() && self.tasks.count() == 0 && self.door.out() == 0;
         let board = self.base.host.board();
         let works = self.is_background && (board.has_work() || board.visit().is_some());
-        idle && self.base.own.is_idle() && !self.door.is_holding() && !works
+        self.tasks.count() == 0 && self.base.own.is_idle() && !works
     }
+}
 
-    fn register(&mut self, region: &Region) {
-        self.base.own.register(region);
-    }
-
-    fn unregister(&mut self, region: RegionId) {
-        self.base.own.unregister(region);
+impl<T: LaneTasks> LayerLane for HostLane<T> {
+    fn wait_below(&mut self, now: Time, timeout: Option<Span>) -> bool {
+        self.progress(now, true);
+        if self.done.is_empty() && self.waits_for_own() {
+            self.resign(now);
+            self.base.own.wait(now, timeout);
+            return true;
+        }
+        !self.done.is_empty()
     }
 }
 
@@ -522,13 +461,6 @@ impl<T: LaneTasks> Drop for HostLane<T> {
         self.base.forget_unsubmitted();
         self.tasks.end(&mut self.base);
     }
-}
-
-/// Returns a bio to its submitter.
-#[inline]
-fn finish(door: &mut Door, done: &mut Vec<Bio>, mut bio: Bio) {
-    door.complete(std::slice::from_mut(&mut bio));
-    done.push(bio);
 }
 
 /// Whether a bio has the range and the memory that a device of this geometry accepts.

@@ -10,6 +10,7 @@ use platter_block::limits::Limits;
 use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_stack::barrier_gate::BarrierGate;
+use platter_stack::gated_lane::GatedLane;
 use platter_stack::kit::lanes::LaneEntry;
 use platter_stack::kit::port::Order;
 use platter_stack::kit::{
@@ -183,17 +184,17 @@ fn host_over(own: Box<dyn Lane>) -> Arc<Shared> {
     Arc::new(Shared { engine: Mutex::new(steps), board: Board::default(), port: None })
 }
 
-fn open(host: &Arc<Shared>, device: &Arc<dyn Backend>, tasks: Bios) -> HostLane<Bios> {
+fn open(host: &Arc<Shared>, device: &Arc<dyn Backend>, tasks: Bios) -> GatedLane<HostLane<Bios>> {
     let own = device.open_lane(LaneUse::Synchronous).unwrap();
     let gate = Arc::new(BarrierGate::default());
-    HostLane::new(host, own, (device.geometry(), &gate), LaneUse::Synchronous, tasks).unwrap()
+    HostLane::open(host, own, (device.geometry(), &gate), LaneUse::Synchronous, tasks).unwrap()
 }
 
 fn read(pos: u64) -> Bio {
     Bio::read(pos, vec![0; 4096]).unwrap()
 }
 
-fn run(lane: &mut HostLane<Bios>, bio: Bio) -> Vec<Bio> {
+fn run(lane: &mut GatedLane<HostLane<Bios>>, bio: Bio) -> Vec<Bio> {
     lane.submit(Time(0), bio);
     lane.run(Time(0));
     let mut done = Vec::new();
@@ -248,7 +249,7 @@ fn a_broken_layer_fails_what_it_is_given() {
 /// A lane that sleeps would never learn of the panic of another, whatever that was about to do with the lock.
 #[test]
 fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
-    let panics: [fn(&mut HostLane<Bios>, &Shared); 4] = [
+    let panics: [fn(&mut GatedLane<HostLane<Bios>>, &Shared); 4] = [
         |faulty, _| {
             faulty.submit(Time(0), read(4096));
             faulty.run(Time(0));
@@ -276,7 +277,7 @@ fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics(&mut faulty, &host)));
         assert!(panicked.is_err(), "{nth}");
         assert_eq!(waiting.next_wakeup(), Some(Time(0)), "{nth}");
-        let failed = |lane: &mut HostLane<Bios>| {
+        let failed = |lane: &mut GatedLane<HostLane<Bios>>| {
             let mut done = Vec::new();
             lane.run(Time(0));
             lane.take_done(&mut done);
@@ -506,7 +507,7 @@ impl LaneTasks for Reads {
     }
 }
 
-fn quiet<T>(host: &Arc<Shared>, answers: bool, tasks: T) -> (HostLane<T>, Arc<Rings>)
+fn quiet<T>(host: &Arc<Shared>, answers: bool, tasks: T) -> (GatedLane<HostLane<T>>, Arc<Rings>)
 where
     T: LaneTasks<Host = Shared>,
 {
@@ -514,13 +515,13 @@ where
     let own = Quiet { answers, bell: Arc::clone(&bell), ..Quiet::default() };
     let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
     let gate = Arc::new(BarrierGate::default());
-    let lane = HostLane::new(host, Box::new(own), (geometry, &gate), LaneUse::Synchronous, tasks);
+    let lane = HostLane::open(host, Box::new(own), (geometry, &gate), LaneUse::Synchronous, tasks);
     (lane.unwrap(), bell)
 }
 
 /// Three lanes sleep, of which the first listens. `end` ends the bio of the last one, which is not used after that. The lane that
 /// listens from the end of the first one on must be the second: no thread would hear the bell of the last one.
-fn leaves_the_sleepers<T>(tasks: T, end: impl FnOnce(&mut HostLane<T>))
+fn leaves_the_sleepers<T>(tasks: T, end: impl FnOnce(&mut GatedLane<HostLane<T>>))
 where
     T: LaneTasks<Host = Shared>,
 {
