@@ -7,6 +7,8 @@
 //! names its parameters and the number of devices below; the contract of devices is tested for every row
 //! (`tests/device/main.rs`).
 //!
+//! - **One lane is in front of layers**: `GatedLane` has the plug, the gate, cancelling and sleeping. A layer is a `LayerLane` behind
+//!   it, which gets bios that may start: of a filter, over several members, or over state behind a lock (`HostLane`).
 //! - **A bio is passed on where possible**: it is remapped to its position below with `Bio::remap` and mapped back when
 //!   it completes. That costs no allocation and no other bio. All of `partition` works like this, and transfers within
 //!   one chunk of a `raid0`.
@@ -41,8 +43,8 @@
 //! - **Filters** are layers over one device: `limit`, `delay`, `error`, `verify`, `partition`. Each is a `Filter`,
 //!   which has only the code that makes it different, in a `Filtered`, which is the device. A filter may make a bio
 //!   wait before it starts (`Filter::admits`), fail it or set the earliest time at which it may complete
-//!   (`Filter::start`), and see its result (`Filter::end`). `FilterLane` does the rest: gate, cancelling,
-//!   positions. A filter that only changes what the device says about itself (`Filter::PASSES_IO`) has lanes without a
+//!   (`Filter::start`), and see its result (`Filter::end`). `FilterLane` does the rest: positions, completions that
+//!   are delayed. A filter that only changes what the device says about itself (`Filter::PASSES_IO`) has lanes without a
 //!   gate (`PassLane`). One that lets no bio wait before it starts (`Filter::keeps_places`) leaves barriers to the
 //!   device below, and `Dues` keeps the order of the completions that it delays
 //!   (docs/decisions/2026-11-23-what-keeps-ordered-tags.md). Filters get the time only from `now` and report with
