@@ -254,11 +254,9 @@ impl<M: Map> DistributedLane<M> {
         }
     }
 
-    /// Takes the completions of a member.
+    /// Takes in the completions of a member: the bios in `done` from `first` on.
     #[inline]
-    fn collect(&mut self, now: Time, at: usize) {
-        let first = self.done.len();
-        self.members[at].lane.take_done(&mut self.done);
+    fn collect(&mut self, now: Time, at: usize, first: usize) {
         let count = self.done.len() - first;
         self.members[at].out -= count;
         self.out -= count;
@@ -342,10 +340,10 @@ impl<M: Map> DistributedLane<M> {
         let mut at = 0;
         while let Some(&index) = self.active.get(at) {
             let index = index as usize;
-            let lane = &mut self.members[index].lane;
-            lane.run(now);
-            if lane.has_done() {
-                self.collect(now, index);
+            let first = self.done.len();
+            self.members[index].lane.turn(now, &mut self.done);
+            if self.done.len() > first {
+                self.collect(now, index, first);
             }
             let member = &self.members[index];
             if member.out == 0 && member.lane.is_idle() && !self.is_out(index) {

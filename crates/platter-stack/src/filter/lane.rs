@@ -174,10 +174,9 @@ impl<F: Filter> FilterLane<F> {
         self.below.submit(now, flush);
     }
 
-    /// Takes completions from the device.
+    /// Takes in what the device has completed.
     fn collect(&mut self, now: Time) {
         let mut came = std::mem::take(&mut self.came);
-        self.below.take_done(&mut came);
         for mut bio in came.drain(..) {
             let slot = bio.token() as usize;
             if self.keeps_places
@@ -252,7 +251,7 @@ impl<F: Filter> Lane for FilterLane<F> {
     }
 
     fn run(&mut self, now: Time) {
-        self.below.run(now);
+        self.below.turn(now, &mut self.came);
         // What is held was completed by the device before what it completes now.
         self.return_due(now);
         self.collect(now);

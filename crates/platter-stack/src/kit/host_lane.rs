@@ -247,8 +247,7 @@ impl<T: LaneTasks> HostLane<T> {
         loop {
             // A cache below may have work of its own.
             if self.base.own_out > 0 || !self.base.own.is_idle() {
-                self.base.own.run(now);
-                self.base.own.take_done(&mut self.base.came);
+                self.base.own.turn(now, &mut self.base.came);
                 self.finish_unlocked(now);
             }
             // What has come back is counted until the turn has seen it.
