@@ -66,7 +66,7 @@ impl<L: LayerLane> GatedLane<L> {
     }
 
     /// Gives the plugged bios their places in the order, and starts those that need none.
-    #[inline]
+    #[inline(always)]
     fn flush_plug(&mut self, now: Time) {
         let count = self.plug.len();
         if count == 0 {
@@ -118,7 +118,7 @@ impl<L: LayerLane> GatedLane<L> {
     }
 
     /// Takes what the layer returns.
-    #[inline]
+    #[inline(always)]
     fn collect(&mut self) {
         if !self.layer.has_done() {
             return;
@@ -147,6 +147,7 @@ impl<L: LayerLane> Lane for GatedLane<L> {
         self.plug.push(bio);
     }
 
+    #[inline]
     fn run(&mut self, now: Time) {
         self.flush_plug(now);
         if self.door.is_holding() {

@@ -8,7 +8,8 @@
 //! (`tests/device/main.rs`).
 //!
 //! - **One lane is in front of layers**: `GatedLane` has the plug, the gate, cancelling and sleeping. A layer is a `LayerLane` behind
-//!   it, which gets bios that may start: of a filter, over several members, or over state behind a lock (`HostLane`).
+//!   it, which gets bios that may start: of a filter, over several members, or over state behind a lock (`HostLane`)
+//!   (docs/decisions/2026-11-29-one-lane-for-layers.md).
 //! - **A bio is passed on where possible**: it is remapped to its position below with `Bio::remap` and mapped back when
 //!   it completes. That costs no allocation and no other bio. All of `partition` works like this, and transfers within
 //!   one chunk of a `raid0`.

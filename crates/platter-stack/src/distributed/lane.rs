@@ -362,6 +362,7 @@ impl<M: Map> Lane for DistributedLane<M> {
         self.start(now, bio);
     }
 
+    #[inline]
     fn run(&mut self, now: Time) {
         if self.out == 0 {
             self.find_work();
