@@ -5,7 +5,9 @@ use super::super::feature::{Feature, Features};
 use super::disk::{DiskPlan, ElevatorPlan};
 use super::stack::{Node, Planter, Share};
 use super::{Act, NOT_BEHIND, Plan, SECTORS, Step, Way, limit_time, shard, steps};
+use platter_block::bio::Op;
 use platter_block::time::Span;
+use platter_sim::fault::{Blow, Lands, Strike};
 use platter_sim::rng::Rng;
 
 /// Added to the seed for the generator of whole plans.
@@ -56,12 +58,24 @@ pub(super) fn deep(seed: u64, without: Features) -> Option<Plan> {
     let array = Node::Layer { row: "raid0", values: vec![("chunk", chunk), ("sizes", 0)], members };
     let mut stack = Node::Layer { row: "cache", values, members: vec![array] };
     let mut acts = steps::draw(&mut rng, features, most as u32);
+    strike(&mut rng, &mut acts, most as u32);
     limit_time(seed, features, &mut disks);
     let features = shard(seed, features, without, &mut stack);
     hasten(&stack, &mut disks, &mut acts);
     let channels = 1 + rng.below(3) as usize;
     let steps = (0..).zip(acts).map(|(number, act)| Step { number, act }).collect();
     Some(Plan { seed, features, disks, stack, channels, steps })
+}
+
+/// Has a disk keep some commands until the end of the run, in half of the cases.
+fn strike(rng: &mut Rng, acts: &mut Vec<Act>, disks: u32) {
+    for _ in 0..rng.pick(&[0, 0, 1, 2]) {
+        let (disk, op) =
+            (rng.below(disks.into()) as u32, rng.pick(&[Op::Write, Op::Write, Op::Read, Op::Flush]));
+        let blow = Blow::Stuck(Span::from_secs(3600), rng.pick(&[Lands::Late, Lands::Early]));
+        let at = rng.below(acts.len() as u64 + 1) as usize;
+        acts.insert(at, Act::Strike(disk, Strike { op: Some(op), blow }));
+    }
 }
 
 /// Bounds the times of elevators below a cache that wakes up often.

@@ -113,6 +113,12 @@ fn is_ordered(live: &Live) -> bool {
     live.op == Op::Flush || live.is_barrier() || live.has(Flags::PREFLUSH)
 }
 
+/// Whether a queue may flush the disk for an I/O. A soft barrier of several requests has the steps of a hard one.
+fn may_flush(live: &Live) -> bool {
+    let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;
+    live.op == Op::Flush || live.has(flushes)
+}
+
 impl Run<'_> {
     /// Checks the result of an I/O that must be refused.
     pub(super) fn refused(
@@ -154,8 +160,7 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        let flushes = live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
-        let is_late = fault.kind == Kind::TimedOut && flushes;
+        let is_late = fault.kind == Kind::TimedOut && may_flush(live);
         self.judged.flush_lost |= is_late || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
@@ -302,8 +307,9 @@ impl Run<'_> {
 
     /// Whether the flush of an I/O may have failed by a passing error after which it was not tried again.
     fn may_flush_be_abandoned(&self, live: &Live) -> bool {
-        let flushes = live.op == Op::Flush || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER);
-        flushes && self.injected().transient > live.before.transient && self.may_not_be_tried_again(live)
+        may_flush(live)
+            && self.injected().transient > live.before.transient
+            && self.may_not_be_tried_again(live)
     }
 
     /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
@@ -459,13 +465,11 @@ impl Run<'_> {
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
         let failed =
             injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
-        let durable = live.op == Op::Flush
-            || live.has(Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER);
         // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
         let shares = live.op == Op::Write && self.stack().writes_through();
         // The program may not have seen yet that the other one has failed.
         let abandoned = || self.live.values().any(|other| self.may_flush_be_abandoned(other));
-        (durable || shares) && (failed || self.judged.flush_lost || abandoned())
+        (may_flush(live) || shares) && (failed || self.judged.flush_lost || abandoned())
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {
@@ -499,8 +503,7 @@ impl Run<'_> {
             // One error may fail several I/Os, and an error of write-back is reported later, to each handle.
             return injected.read_errors + injected.write_errors + injected.flush_errors + by_layer > 0;
         }
-        let flushes = Flags::FUA | Flags::PREFLUSH | Flags::HARD_BARRIER | Flags::SOFT_BARRIER;
-        if disk_flushes && (live.op == Op::Flush || live.has(flushes)) {
+        if disk_flushes && may_flush(live) {
             return true;
         }
         // A write that begins or ends inside a block reads that block first, and fails if that fails.

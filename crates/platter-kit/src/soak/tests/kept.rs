@@ -395,3 +395,50 @@ fn a_disk_may_fall_silent_during_a_call() {
     ];
     assert_eq!(found(&plan(4853, disk, stack, steps)), None);
 }
+
+/// The flush before a write of zeroes that is a soft barrier takes 40 s, and is aborted after 30 s, so later flushes fail. The soak knew
+/// that only of hard barriers.
+#[test]
+fn a_soft_barrier_that_times_out_may_have_flushed() {
+    let limits = Limits::unlimited(512)
+        .with_memory_align(512)
+        .with_length_align(512)
+        .with_max_transfer(1 << 20)
+        .with_max_segments(3)
+        .with_max_segment_size(4096)
+        .with_max_discard(1 << 20)
+        .with_discard_granularity(512);
+    let features = DiskFeatures::NONE.with_write_cache(true).with_fua(true);
+    let jitter = Jitter {
+        geometry: Geometry::new(86_016, limits).with_features(features),
+        depth: 24,
+        least: 529_539,
+        jitter: 100_000,
+        seed: 9_051_858_528_793_335_772,
+    };
+    let timeout = Some(Span::from_secs(30));
+    let queue = Settings {
+        depth: 24,
+        nr_requests: 38,
+        timeout,
+        slow_timeout: timeout,
+        abort_grace: Some(Span::from_secs(1)),
+        ..Settings::default()
+    };
+    let faults = FaultPlan { seed: 6_551_858_371_307_122_398, ..FaultPlan::default() };
+    let mut disk = jittery(jitter, queue, faults, false);
+    (disk.settings.on_return, disk.settings.caller_plug) = (OnReturn::Stay, false);
+    let slow = Strike { op: Some(Op::Flush), blow: Blow::Spike(Span::from_secs(40)) };
+    let zeroes = Io {
+        op: Op::WriteZeroes,
+        at: 24,
+        blocks: 2,
+        flags: Flags::SOFT_BARRIER,
+        layout: Layout::Pieces(4096),
+        context: Context::new(3),
+        ioprio: IoPrio::from_raw(16_391),
+        ..IO
+    };
+    let steps = [(38, Act::Strike(0, slow)), (69, submit(Way::Channel(0), [zeroes]))];
+    assert_eq!(found(&plan(1_070_300_278, disk, Node::Disk(0), steps)), None);
+}
