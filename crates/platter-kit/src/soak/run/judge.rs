@@ -468,7 +468,10 @@ impl Run<'_> {
         // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
         let shares = live.op == Op::Write && self.stack().writes_through();
         // The program may not have seen yet that the other one has failed.
-        let abandoned = || self.live.values().any(|other| self.may_flush_be_abandoned(other));
+        let may_have_failed = |other: &Live| {
+            self.may_flush_be_abandoned(other) || (may_flush(other) && self.may_be_aborted(other))
+        };
+        let abandoned = || self.live.values().any(may_have_failed);
         (may_flush(live) || shares) && (failed || self.judged.flush_lost || abandoned())
     }
 
