@@ -85,7 +85,7 @@ pub(super) static PARAMS: [Param; COUNT] = {
     all[WR_MIN_IDLE_TIME] =
         millis("wr_min_idle_time", 2000, "a process that was idle for this long is interactive");
     all[WR_MIN_INTER_ARR_ASYNC] =
-        millis("wr_min_inter_arr_async", 500, "time until asynchronous writes are raised again");
+        millis("wr_min_inter_arr_async", 500, "asynchronous writes are raised when none has come for longer");
     all[WR_MAX_SOFTRT_RATE] = count(
         "wr_max_softrt_rate",
         7000,
