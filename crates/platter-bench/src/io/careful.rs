@@ -1,6 +1,6 @@
 //! The loop of jobs that decide about each I/O: mixes, rates, pauses, verification.
 
-use platter_block::bio::Bio;
+use platter_block::bio::{Bio, Flags};
 use platter_block::time::{Span, Time};
 use platter_disk::channel::Full;
 use platter_disk::pool::PoolBuf;
@@ -168,6 +168,9 @@ impl Careful {
         bio.set_token(token);
         bio.set_ioprio(ioprio);
         bio.set_context(context);
+        if writes {
+            bio.add_flags(Flags::SYNC);
+        }
         // One segment always fits.
         made.ok().map(|()| bio)
     }

@@ -53,6 +53,7 @@ struct Line {
     ns: u64,
     process: u32,
     action: String,
+    what: String,
     sector: u64,
     /// The number of sectors, if the event has one.
     sectors: Option<u32>,
@@ -79,6 +80,7 @@ fn lines(bytes: &[u8]) -> Vec<Line> {
             ns: seconds.parse::<u64>().unwrap() * 1_000_000_000 + ns.parse::<u64>().unwrap(),
             process,
             action: row[5].to_owned(),
+            what: row[6].to_owned(),
             sector: row.get(7).and_then(|sector| sector.parse().ok()).unwrap_or(u64::MAX),
             sectors: row.get(9).filter(|_| row[8] == "+").map(|count| count.parse().unwrap()),
             last: row.last().copied().unwrap_or_default().to_owned(),
@@ -121,6 +123,10 @@ fn a_trace_has_the_columns_of_blkparse_and_the_life_of_each_io() {
             for row in rows {
                 assert!(row.sector.is_multiple_of(8), "{row:?}");
                 assert_eq!(row.last, if letter == "C" { "[0]" } else { "[platter]" });
+                assert!(
+                    ["R", "WS"].contains(&row.what.as_str()),
+                    "a write is waited for, like a read: {row:?}"
+                );
             }
         }
         assert_eq!(lives(&lines).len(), 50);
