@@ -31,7 +31,6 @@ mod calls;
 mod end;
 mod judge;
 mod lanes;
-mod late;
 mod lent;
 mod met;
 mod order;

@@ -249,7 +249,8 @@ fn a_broken_layer_fails_what_it_is_given() {
 /// A lane that sleeps would never learn of the panic of another, whatever that was about to do with the lock.
 #[test]
 fn a_panic_with_the_lock_held_wakes_the_other_lanes() {
-    let panics: [fn(&mut GatedLane<HostLane<Bios>>, &Shared); 4] = [
+    type Panic = fn(&mut GatedLane<HostLane<Bios>>, &Shared);
+    let panics: [Panic; 4] = [
         |faulty, _| {
             faulty.submit(Time(0), read(4096));
             faulty.run(Time(0));
