@@ -347,13 +347,13 @@ fn errors_come_in_their_direction_and_place() {
 fn only_the_bio_over_the_bad_sector_fails() {
     let bad = vec![BadSectors { sectors: 2..3, reads: true, writes: true }];
     let mut rig = Rig::faulty(FaultPlan { bad, ..FaultPlan::default() });
-    rig.lane.queue.freeze();
+    rig.lane.queue.quiesce();
     for sector in 0..4 {
         let mut bio = Bio::read(sector * 512, vec![0; 512]).unwrap();
         bio.set_token(sector);
         rig.submit(bio);
     }
-    rig.lane.queue.unfreeze();
+    rig.lane.queue.unquiesce();
     rig.settle();
     assert_eq!(rig.kinds(), [None, None, Some(Kind::Io), None]);
 }
