@@ -36,6 +36,11 @@ pub enum DeviceEvent {
     Removed,
     /// The device was gone and is available again.
     Returned,
+    /// A disk has not answered for its `timeout` and the grace after it, and is failed as a whole: new I/O fails with
+    /// [`Kind::Gone`](crate::fault::Kind::Gone).
+    Silent,
+    /// A disk that was failed so has answered and is used again. It is found out by the next I/O.
+    Answered,
     /// An item of the status of the layer changed in a way that operators should know: a snapshot became invalid, background
     /// work ended. Numbers that change all the time are no events.
     Status(Item),

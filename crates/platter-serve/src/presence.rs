@@ -4,7 +4,7 @@ use platter_block::event::{DeviceEvent, Watcher};
 use platter_disk::device::Device;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What has happened to the disks of a device since it was opened, or since an operator has accepted it.
 pub(crate) struct Presence {
@@ -14,6 +14,8 @@ pub(crate) struct Presence {
     write_back_errors: AtomicU64,
     /// Disks that are gone: the empty name stands for the device itself.
     gone: Mutex<BTreeSet<String>>,
+    /// The same of disks that do not answer.
+    silent: Mutex<BTreeSet<String>>,
 }
 
 impl Presence {
@@ -23,6 +25,7 @@ impl Presence {
             size_bytes: AtomicU64::new(device.size()),
             write_back_errors: AtomicU64::new(0),
             gone: Mutex::default(),
+            silent: Mutex::default(),
         });
         let watcher: Arc<dyn Watcher> = Arc::<Presence>::clone(&new);
         let watcher: Weak<dyn Watcher> = Arc::downgrade(&watcher);
@@ -51,17 +54,21 @@ impl Presence {
     /// The disks that are gone. The empty name stands for the device itself.
     #[cfg(feature = "daemon")]
     pub(crate) fn gone(&self) -> Vec<String> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        names(&self.gone).iter().cloned().collect()
+    }
+
+    /// The disks that do not answer.
+    #[cfg(feature = "daemon")]
+    pub(crate) fn silent(&self) -> Vec<String> {
+        names(&self.silent).iter().cloned().collect()
     }
 
     fn note(&self, name: &str, event: &DeviceEvent) {
         match event {
-            DeviceEvent::Removed => {
-                self.gone.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
-            }
-            DeviceEvent::Returned => {
-                self.gone.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
-            }
+            DeviceEvent::Removed => _ = names(&self.gone).insert(name.to_owned()),
+            DeviceEvent::Returned => _ = names(&self.gone).remove(name),
+            DeviceEvent::Silent => _ = names(&self.silent).insert(name.to_owned()),
+            DeviceEvent::Answered => _ = names(&self.silent).remove(name),
             DeviceEvent::Below { device, event } => self.note(device, event),
             _ => {}
         }
@@ -72,6 +79,10 @@ impl Watcher for Presence {
     fn event(&self, event: &DeviceEvent) {
         self.note("", event);
     }
+}
+
+fn names(set: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> {
+    set.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Of all caches of the device.

@@ -249,6 +249,7 @@ impl Shared {
         if !self.may_return() {
             return control.queue().set_failed(now, true);
         }
+        self.extent.set_silent(false);
         // The size may have changed meanwhile. If it cannot be measured, the disk's own errors will tell.
         let _ = self.extent.look(false, &*self.disk, &self.gate);
         let queue = control.queue();
@@ -256,6 +257,10 @@ impl Shared {
         queue.recovered();
         self.flushes.fail_once();
         self.gate.set_failed(false);
+        if self.is_silent() {
+            // Another queue has become so meanwhile.
+            return self.fail_silent();
+        }
         // The gate is as before the failure: a lane that has been idle since must look before it uses its own queue, which still refuses.
         self.gate.announce_change();
         self.lanes.ring_all();

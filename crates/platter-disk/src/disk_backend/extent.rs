@@ -28,13 +28,15 @@ pub(super) struct Extent {
 struct State {
     watchers: Watchers,
     is_gone: bool,
+    /// Watchers know that it does not answer.
+    is_silent: bool,
     /// It is shorter than it was, and no program has acknowledged that.
     has_shrunk: bool,
 }
 
 impl Extent {
     pub(super) fn new(size: u64) -> Extent {
-        let state = State { watchers: Watchers::new(), is_gone: false, has_shrunk: false };
+        let state = State { watchers: Watchers::new(), is_gone: false, is_silent: false, has_shrunk: false };
         let (size, largest) = (AtomicU64::new(size), AtomicU64::new(size));
         Extent { size, largest, state: Mutex::new(state) }
     }
@@ -62,6 +64,14 @@ impl Extent {
 
     pub(super) fn watch(&self, watcher: Weak<dyn Watcher>) {
         lock(&self.state).watchers.add(watcher);
+    }
+
+    /// The disk is failed because it does not answer, or works again.
+    pub(super) fn set_silent(&self, is_silent: bool) {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.is_silent, is_silent) != is_silent {
+            state.watchers.tell(if is_silent { DeviceEvent::Silent } else { DeviceEvent::Answered });
+        }
     }
 
     /// Measures the disk and tells the watchers of changes. If the program asked for it (`is_asked`), it accepts the

@@ -3,7 +3,7 @@
 //! Each queue measures the time that its driver has a request (`timeout`, `slow_timeout`). When that has passed, the driver is asked
 //! to abort the request; when `abort_grace` has passed as well, the queue [is silent](platter_block::queue::Queue::is_silent). The first
 //! silent queue of a device sets a bit in the gate, so that all lanes send what they get to the shared queue, which refuses it
-//! with `Gone`, and each lane ends what has not started. What the driver has ends when it returns it.
+//! with `Gone`, and each lane ends what has not started. Watchers are told of both. What the driver has ends when it returns it.
 //!
 //! When the silent queues have nothing with their drivers any more, the shared queue measures the disk and goes on. Its next flush
 //! fails once, because a disk that was away may have lost what it had acknowledged. With `on_return=stay` that waits for
@@ -71,15 +71,26 @@ impl Shared {
             self.silence.is_accepted.store(false, Ordering::SeqCst);
             self.silence.queues.fetch_add(1, Ordering::SeqCst);
             *silent = Some(Silent(Weak::clone(&self.itself)));
-            self.gate.set_failed(true);
+            self.fail_silent();
             // Each ends what it has not started.
             self.lanes.ring_all();
         }
     }
 
+    /// The disk is failed. The watchers are told when this thread holds no lock any more.
+    pub(super) fn fail_silent(&self) {
+        self.gate.set_failed(true);
+        self.extent.set_silent(true);
+    }
+
+    /// Whether a queue is silent.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silence.queues.load(Ordering::SeqCst) > 0
+    }
+
     /// Whether a disk that has answered is used again: it is the same one.
     pub(super) fn may_return(&self) -> bool {
-        let is_back = self.silence.queues.load(Ordering::SeqCst) == 0;
+        let is_back = !self.is_silent();
         let accepted = self.silence.is_accepted.load(Ordering::SeqCst);
         is_back
             && (accepted

@@ -2,16 +2,22 @@
 
 use crate::disk::{Disk, ELEVATORS, Lane, Options, SECOND, flush, read, write};
 use platter_block::bio::Flags;
+use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::disk_backend::OnReturn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 /// A device on a disk that has had a write of byte 1 at 0 for so long that it is failed. It is that of the first lane.
 fn silent(options: Options) -> (Arc<Disk>, Device, Lane, Lane) {
     let (disk, device) = Disk::open(options);
+    let (one, two) = hang(&disk, &device);
+    (disk, device, one, two)
+}
+
+fn hang(disk: &Arc<Disk>, device: &Device) -> (Lane, Lane) {
     let patient = device.without_timeouts();
     let (mut one, mut two) = (Lane::open(&patient), Lane::open(&patient));
     one.send(write(0, 1, 1, Flags::NONE));
@@ -25,7 +31,41 @@ fn silent(options: Options) -> (Arc<Disk>, Device, Lane, Lane) {
     disk.pass(SECOND);
     one.poll();
     assert!(!one.is_done(1), "the driver has it");
-    (disk, device, one, two)
+    (one, two)
+}
+
+/// Records the events, and uses the device meanwhile.
+struct Notes {
+    device: Device,
+    told: Mutex<Vec<DeviceEvent>>,
+}
+
+impl Watcher for Notes {
+    fn event(&self, event: &DeviceEvent) {
+        drop((self.device.facts(), self.device.statistics()));
+        self.told.lock().unwrap().push(event.clone());
+    }
+}
+
+#[test]
+fn watchers_are_told_when_a_disk_is_failed_and_when_it_works_again() {
+    for elevator in ELEVATORS {
+        let (disk, device) = Disk::open(Options { elevator, ..Options::default() });
+        let notes = Arc::new(Notes { device: device.clone(), told: Mutex::default() });
+        device.watch(Arc::downgrade(&notes) as Weak<dyn Watcher>);
+        let told = || std::mem::take(&mut *notes.told.lock().unwrap());
+        let (mut one, mut two) = hang(&disk, &device);
+        assert_eq!(told(), [DeviceEvent::Silent], "{elevator}");
+        two.send(read(8192, 3));
+        assert_eq!(told(), [], "{elevator}: once");
+        disk.finish(0);
+        one.poll();
+        two.send(read(8192, 4));
+        assert_eq!(told(), [DeviceEvent::Answered], "{elevator}");
+        disk.finish_all();
+        two.poll();
+        assert_eq!((two.kind(3), two.kind(4)), (Some(Kind::Gone), None), "{elevator}");
+    }
 }
 
 #[test]

@@ -116,6 +116,11 @@ fn device(
         let disk = if disk.is_empty() { shown } else { disk };
         add("lost", format!("the disk {disk} is gone"));
     }
+    let silent = presence.silent();
+    for disk in &silent {
+        let disk = if disk.is_empty() { shown } else { disk };
+        add("silent", format!("the disk {disk} does not answer, and all its I/O fails until it does"));
+    }
     let status = match problems.len() == before {
         _ if is_stalled => "stalled",
         true => "ok",
@@ -131,6 +136,7 @@ fn device(
         "write_back_errors": write_back_errors,
         "shrunk_bytes": lacks,
         "lost_disks": gone,
+        "silent_disks": silent,
     })
 }
 
@@ -155,6 +161,14 @@ mod tests {
             health["problems"].as_array().unwrap().iter().map(|it| &it["text"]).collect();
         assert_eq!(texts, ["the disk a is gone", "the disk member is gone"]);
         assert_eq!((&health["status"], &health["problems"][0]["kind"]), (&json!("degraded"), &json!("lost")));
+        served.presence().event(&DeviceEvent::Silent);
+        let health = daemon.health();
+        assert_eq!(health["devices"][0]["silent_disks"], json!([""]));
+        let silent = health["problems"].as_array().unwrap().last().unwrap();
+        assert_eq!((&silent["kind"], &silent["device"]), (&json!("silent"), &json!("a")));
+        assert!(silent["text"].as_str().unwrap().starts_with("the disk a does not answer"), "{silent}");
+        served.presence().event(&DeviceEvent::Answered);
+        assert_eq!(daemon.health()["devices"][0]["silent_disks"], json!([]));
         served.presence().event(&DeviceEvent::Returned);
         served.presence().event(&below(DeviceEvent::Returned));
         assert_eq!(daemon.health()["status"], "ok");

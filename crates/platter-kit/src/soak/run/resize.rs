@@ -45,6 +45,9 @@ impl Extent {
     }
 }
 
+/// Most paths to a disk.
+const PATHS: usize = 2;
+
 /// Reports of the device about a disk other than its size.
 #[derive(Clone, Copy, Default)]
 struct Seen {
@@ -52,6 +55,8 @@ struct Seen {
     gone: bool,
     /// The device has reported that the disk shrank, and the program has not accepted that.
     shrunk: bool,
+    /// Paths to the disk that do not answer, as the device has reported.
+    silent: usize,
 }
 
 /// The sizes of all disks since the device was opened.
@@ -83,6 +88,8 @@ impl Watcher for Ear {
             // A layer that changes its state, such as a snapshot whose store is full, says so too.
             _ if is_status(event) => {}
             Some(at) => self.sizes.lock().told(at, event),
+            // A device that has a disk in several places tells of it as often.
+            None if is_silence(innermost(event)) => {}
             None => self.sizes.lock().above.push(event.clone()),
         }
     }
@@ -101,12 +108,21 @@ impl Book {
 
     /// A disk reported an event.
     fn told(&mut self, at: usize, event: &DeviceEvent) {
-        self.below.push((at, event.clone()));
+        // Of a disk with several paths each path reports that for itself.
+        let (event, paths) = match event {
+            DeviceEvent::Below { event, .. } if is_silence(event) => (&**event, PATHS),
+            _ => (event, 1),
+        };
+        if !is_silence(event) {
+            self.below.push((at, event.clone()));
+        }
         let now = self.now(at);
-        let (gone, shrunk) = (self.disks[at].gone, self.disks[at].shrunk);
+        let Seen { gone, shrunk, silent } = self.disks[at];
         let right = match *event {
             DeviceEvent::Removed => !now.there && !gone,
             DeviceEvent::Returned => now.there && gone,
+            DeviceEvent::Silent => silent < paths,
+            DeviceEvent::Answered => silent > 0,
             DeviceEvent::Resized { from, to } => from == now.known && to == now.size && to != from,
             _ => false,
         };
@@ -115,6 +131,8 @@ impl Book {
             self.wrong.get_or_insert(Finding::new("event", what));
         }
         match *event {
+            DeviceEvent::Silent => self.disks[at].silent += 1,
+            DeviceEvent::Answered => self.disks[at].silent = silent.saturating_sub(1),
             DeviceEvent::Removed => self.disks[at].gone = true,
             DeviceEvent::Returned => self.disks[at].gone = false,
             DeviceEvent::Resized { from, to } => {
@@ -393,11 +411,16 @@ fn follows(node: &Node) -> Option<usize> {
     }
 }
 
+fn innermost(event: &DeviceEvent) -> &DeviceEvent {
+    if let DeviceEvent::Below { event, .. } = event { innermost(event) } else { event }
+}
+
+fn is_silence(event: &DeviceEvent) -> bool {
+    matches!(event, DeviceEvent::Silent | DeviceEvent::Answered)
+}
+
 fn is_status(event: &DeviceEvent) -> bool {
-    match event {
-        DeviceEvent::Below { event, .. } => is_status(event),
-        _ => matches!(event, DeviceEvent::Status(_)),
-    }
+    matches!(innermost(event), DeviceEvent::Status(_))
 }
 
 /// What happened to the disk at the bottom, and the name of the lowest device that was named with it.
