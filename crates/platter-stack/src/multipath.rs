@@ -25,6 +25,7 @@ mod flushes;
 mod identity;
 mod paths;
 mod report;
+mod silence;
 
 pub use paths::Policy;
 
@@ -116,6 +117,7 @@ struct Multipath {
     geometry: Geometry,
     identity: Identity,
     devices: Vec<Arc<dyn Backend>>,
+    watches: silence::Watches,
 }
 
 /// One disk through several paths.
@@ -173,9 +175,11 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         geometry,
         identity,
         devices: paths.clone(),
+        watches: silence::Watches::new(),
     });
     let name = name_of("multipath", "", &paths);
     let frame = Frame::new(paths, 1, below, layer)?;
+    silence::watch(&frame);
     Ok(Arc::new(Stateful::new(&frame, 0, name, geometry)))
 }
 

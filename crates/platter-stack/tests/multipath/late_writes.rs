@@ -1,13 +1,16 @@
 //! A write that a path has and that is late is not overtaken through another path.
 
+use crate::flushes::layer;
 use crate::{Rig, away, hang, item, limit, rig, rig_with, text};
 use platter_block::bio::{Bio, Op};
 use platter_block::fault::Kind;
 use platter_block::queue::Settings;
 use platter_block::status::Value;
 use platter_block::time::{Span, Time};
+use platter_disk::channel::Channel;
+use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
-use platter_scsi::disk::Options;
+use platter_scsi::disk::{FaultPlan, Options};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -116,4 +119,41 @@ fn a_path_that_is_silent_is_used_again_only_when_the_disk_answers() {
     // Once, because the disk may have lost writes meanwhile.
     let flushes: Vec<_> = (0..4).map(|_| rig.device.flush().err().map(|error| error.fault.kind)).collect();
     assert_eq!(flushes, [Some(Kind::FlushFailed), None, None, None]);
+}
+
+/// A path answers a flush only after a minute. Meanwhile its disk is failed because of a write. Then the flush goes through the other
+/// path, although no other I/O finds that the first one fails.
+#[test]
+fn a_flush_leaves_a_path_whose_disk_is_failed() {
+    let patient = || Options::default().with_command_timeout(Span::from_secs(3600));
+    let queue = Settings { timeout: Some(Span::from_secs(10)), ..Settings::default() };
+    let settings = DiskSettings::default().with_queue(queue);
+    let rig = rig_with(&[], [patient(), patient()], &settings);
+    let first = layer("delay", &[("flush", 60_000_000)], Arc::clone(&rig.paths[0]));
+    let paths = vec![first, Arc::clone(&rig.paths[1])];
+    let params = [("check_interval", 1000)];
+    let device = Device::new(platter_stack::by_name("multipath").unwrap().make(&params, paths).unwrap());
+    let clock = rig.world.clock();
+    rig.ports[1].set_faults(away());
+    (0..4).for_each(|_| device.write_at(&[1; 4096], 0).unwrap());
+    assert!(text(&device, "path b").starts_with("down"));
+    hang(&rig.sim, 600);
+    let (mut channel, mut done) = (device.channel(4).unwrap(), Vec::new());
+    channel.submit(Bio::write(0, vec![2u8; 4096]).unwrap()).unwrap();
+    channel.flush();
+    rig.ports[1].set_faults(FaultPlan::default());
+    let mut pass = |channel: &mut Channel| {
+        clock.advance_to(clock.now() + Span::from_millis(500));
+        channel.poll(&mut done);
+        done.pop()
+    };
+    (0..6).for_each(|_| assert!(pass(&mut channel).is_none()));
+    assert_eq!(item(&device, "paths up"), Value::Number(2));
+    let began = clock.now();
+    channel.submit(Bio::flush()).unwrap();
+    let flushed = std::iter::repeat_with(|| pass(&mut channel)).take(60).flatten().next();
+    assert_eq!(flushed.map(|bio| (bio.op(), bio.status())), Some((Op::Flush, Ok(()))));
+    let waited = clock.now().since(began);
+    assert!(waited > Span::from_secs(15), "until the disk was failed: {waited:?}");
+    assert!(text(&device, "path a").starts_with("down"));
 }
