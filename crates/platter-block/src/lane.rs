@@ -67,7 +67,8 @@ impl Cancel {
 /// other methods pass the call on to the lane that [`below`](Lane::below) and [`below_mut`](Lane::below_mut) return; a
 /// lane with none below has no timers and no descriptors, and completes each bio in `submit`. A lane that holds bios
 /// of its own also implements [`is_idle`](Lane::is_idle) and [`cancel`](Lane::cancel), and, if time ends that,
-/// [`next_wakeup`](Lane::next_wakeup). A layer over one device needs none of this if it is a filter of `platter-stack`.
+/// [`next_wakeup`](Lane::next_wakeup); one whose bios may outlive it below, [`closing`](Lane::closing). A layer over one
+/// device needs none of this if it is a filter of `platter-stack`.
 ///
 /// All methods but [`wait`](Lane::wait) and [`sleep`](Lane::sleep) return at once. A lane makes progress only inside
 /// [`run`](Lane::run) and `wait`.
