@@ -183,6 +183,8 @@ impl Tracer<'_> {
                 Err(error) => return Err(failed(&error)),
             };
             if stop.load(Ordering::Relaxed) {
+                // It may be new, and is stopped: it has to be killed with the others.
+                self.threads.insert(thread);
                 return Err(RecordError::Stopped);
             }
             self.handle(thread, event)?;

@@ -13,7 +13,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 use tempfile::tempdir;
 
@@ -499,4 +501,25 @@ fn a_check_that_does_not_end_has_failed() {
     let verdict = explore::replay(&recording, Semantics::Strict, &cut, &check, &stop).unwrap();
     assert!(matches!(&verdict, Verdict::Bad { ended, .. } if ended.contains("300ms")), "{verdict:?}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// A new process may be reported just when the recording is to stop: it is killed like the others.
+#[test]
+fn a_program_that_starts_processes_can_be_stopped_at_any_time() {
+    let dir = tempdir().unwrap();
+    for turn in 0..20 {
+        let started = dir.path().join(format!("{turn}"));
+        let line = format!("> {}; while :; do (:); done", started.display());
+        let command = ["sh", "-c", &line].map(Into::into).to_vec();
+        let program = Program { command, dir: dir.path().to_owned(), limit: 1 << 20 };
+        let (stop, (send, result)) = (Arc::new(AtomicBool::new(false)), channel());
+        let stops = Arc::clone(&stop);
+        std::thread::spawn(move || send.send(record(&program, &stops)));
+        while !started.exists() {
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+        let ended = result.recv_timeout(Duration::from_secs(60)).expect("it ends");
+        assert!(matches!(ended, Err(RecordError::Stopped)), "{turn}: {:?}", ended.map(|_| ()));
+    }
 }
