@@ -70,7 +70,9 @@ fn requests_that_nobody_reaps_are_seen_to_be_done() {
             while outstanding.outstanding() > 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(bench.lane.in_flight(), DEPTH, "{name}: none was reaped");
+            // What a driver carries out itself is reaped in the round that starts it.
+            let left = if bench.lane.driver().is_prompt() { 0 } else { DEPTH };
+            assert_eq!(bench.lane.in_flight(), left, "{name}");
             let done = bench.finish();
             assert!(done.iter().all(|bio| bio.status().is_ok()), "{name}");
         }
