@@ -26,7 +26,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 /// Time limit for each action of a round. Stuck requests are released within a second.
-const LONGEST: Duration = Duration::from_secs(60);
+// A barrier of a layer waits up to 30 s for a lane that is not run (`BARRIER_TIMEOUT`), and the script of a thread may have several that do.
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// Bytes of a file.
 const SIZE: u64 = 512 << 10;
