@@ -251,6 +251,10 @@ fn a_merge_is_paused_and_paced_while_it_runs() {
     assert_eq!((layer().number("merge done"), layer().number("merge total")), (Some(SIZE), Some(SIZE)));
     assert_eq!(layer().text("snapshot"), Some("merged"));
     device.flush().unwrap();
+    // The thread that saw the end tells it, which need not be this one.
+    while notes.items().is_empty() {
+        std::thread::yield_now();
+    }
     assert_eq!(notes.items(), [("merge state", "done".to_string())]);
 }
 
