@@ -25,8 +25,6 @@ const MOST_SPURIOUS: u32 = 8;
 
 /// What other threads tell the service thread.
 struct News {
-    /// Whether the thread runs.
-    is_started: bool,
     /// Lanes that have reported outstanding I/O.
     lanes: Vec<Weak<AsyncLane>>,
     /// Devices that have rung since the thread's last round.
@@ -41,11 +39,11 @@ struct Service {
     rounds: AtomicU64,
 }
 
-/// Whether the thread runs, for those who only ask.
+/// Whether the thread runs. Changed with the lock of the news held.
 static IS_STARTED: AtomicBool = AtomicBool::new(false);
 
 static SERVICE: LazyLock<Service> = LazyLock::new(|| Service {
-    news: Mutex::new(News { is_started: false, lanes: Vec::new(), notes: Vec::new() }),
+    news: Mutex::new(News { lanes: Vec::new(), notes: Vec::new() }),
     has_news: AtomicBool::new(false),
     wake: ArmedDoorbell::new(),
     rounds: AtomicU64::new(0),
@@ -64,12 +62,11 @@ pub fn rounds() -> u64 {
 /// Tells the thread something; starts it if it does not run yet. `false`: it cannot be started.
 fn tell(something: impl FnOnce(&mut News)) -> bool {
     let mut news = lock(&SERVICE.news);
-    if !news.is_started {
+    if !is_started() {
         let builder = std::thread::Builder::new().name("platter-service".to_string());
-        news.is_started = builder.spawn(serve).is_ok();
-        IS_STARTED.store(news.is_started, Ordering::Relaxed);
+        IS_STARTED.store(builder.spawn(serve).is_ok(), Ordering::Relaxed);
     }
-    if !news.is_started {
+    if !is_started() {
         return false;
     }
     something(&mut news);

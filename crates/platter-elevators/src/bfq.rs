@@ -74,7 +74,7 @@ const LEAST_BUDGET: u64 = 32;
 /// Number of budgets after which the largest is taken as known, in units of 1/256 of many.
 const ENOUGH_BUDGETS: u32 = 194;
 
-/// A request that comes within so many times `slice_idle` after the last completion would have come in time.
+/// Multiple of `slice_idle`: a request that arrives at most this long after the last completion counts as on time.
 const IN_TIME: u64 = 3;
 /// A longer request goes to the device at once, even if its queue is waited for.
 const SMALL_REQUEST: u64 = 32 * 512;

@@ -17,9 +17,9 @@ use platter_block::time::{Span, Time};
 
 /// A queue that sends a request within this time after a completion may have waited for it.
 const WOKEN: Span = Span::from_millis(4);
-/// So often in a row it has.
+/// After this many such requests in a row, the other queue is its waker.
 const SEEN: u32 = 3;
-/// In so many times `slice_idle`.
+/// They must come within this multiple of `slice_idle`.
 const SEEN_WITHIN: u64 = 128;
 /// The limit begins anew after this time.
 const RENEWED: Span = Span::from_millis(1000);

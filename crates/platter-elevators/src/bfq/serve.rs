@@ -19,7 +19,7 @@ const LEAST_CHARGE: u64 = 8;
 const ASYNC_CHARGE: u64 = 3;
 /// Longer services are used to judge the rate of a queue.
 const LONG_SERVICE: Span = Span::from_millis(20);
-/// A raised queue is waited for if the device has so many requests more than its own.
+/// The elevator idles for a raised queue if the device has at least this many requests of other queues.
 const OTHERS: u32 = 4;
 
 /// Why a service ends.

@@ -347,7 +347,7 @@ fn a_request_that_comes_in_time_goes_on() {
 /// Linux: `bfq_update_io_intensity`, `idling_boosts_thr_without_issues`.
 #[test]
 fn only_who_is_busy_most_of_the_time_is_waited_for() {
-    // Of each 100 ms the process has a request for so many.
+    // Milliseconds of each 100 ms in which the process has a request.
     for (busy, waits) in [(79, false), (81, true)] {
         let mut bfq = bfq(&[("low_latency", 0), ("slice_idle", 100)]);
         for i in 0..10 {

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Time limit for each action of a round. Stuck requests are released within a second.
-// A barrier of a layer waits up to 30 s for a lane that is not run (`BARRIER_TIMEOUT`), and the script of a thread may have several that do.
+/// Time limit for each action of a round. Stuck requests are released within a second, but barriers of layers and I/O that waits for a
+/// late change may each wait 30 s for a lane that is not run, several in the script of one thread.
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// Bytes of a file.
