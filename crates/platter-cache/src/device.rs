@@ -30,6 +30,7 @@ use platter_block::resident::Resident;
 use platter_block::status::Item;
 use platter_block::text::short_size;
 use platter_stack::LayerError;
+use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::kit::{Host, HostLane, Port};
 use platter_stack::reports::Reports;
 use std::sync::atomic::AtomicBool;
@@ -146,7 +147,7 @@ impl Cache {
             frames,
             populates: prefault == Prefault::Open,
             late,
-            gate: Arc::default(),
+            gate: BarrierGate::over(std::slice::from_ref(&below)),
             geometry: geometry(settings, under),
             simulated,
             through: settings.write == Write::Through,

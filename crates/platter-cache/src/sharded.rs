@@ -27,6 +27,7 @@ use platter_block::params::{Param, ParamError};
 use platter_block::resident::Resident;
 use platter_block::status::Item;
 use platter_stack::LayerError;
+use platter_stack::barrier_gate::BarrierGate;
 use platter_stack::distributed::Distributed;
 use platter_stack::kit::Host;
 use platter_stack::reports::Reports;
@@ -80,7 +81,7 @@ impl Sharded {
             members,
             map: placement,
             geometry,
-            gate: Arc::default(),
+            gate: BarrierGate::over(std::slice::from_ref(&below)),
             reports: Reports::on(std::slice::from_ref(&below)),
         };
         Ok(Sharded { inner, shards, policies, tuning: Mutex::new(tuning), below })

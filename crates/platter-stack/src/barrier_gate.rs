@@ -10,14 +10,18 @@
 //! it reads the epochs of the lanes, both sequentially consistent: at least one of the two sees the other
 //! (Dekker's argument, as in the gate of a disk).
 //!
-//! **Barriers that fail.** A barrier fails with [`Kind::Unsettled`] if for [`BARRIER_TIMEOUT`] no other
+//! **Barriers that fail.** A barrier fails with [`Kind::Unsettled`] if for `barrier_timeout`, the longest of the disks below, no other
 //! barrier has ended before it. Its own lane may detect that, or a lane that holds bios behind it; so a lane
 //! that is not run stops the others for no longer than that. A lane that was not run itself at the end of that time
 //! waits a second more: the lanes of a program that was stopped are run one after the other. A barrier also fails when its submitter does not
-//! wait for it any longer ([`Cancel::late`]), or when the device could not carry it out because an I/O timed out. All bios that are held behind it,
-//! including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
+//! wait for it any longer ([`Cancel::late`]), even if it has started, or when the device could not carry it out because an I/O timed out. All
+//! bios that are held behind it, including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
 //! over, and each lane finds the range of epochs that failed in its seat (`Seat::failed`) before it starts
 //! any bio that it held.
+//!
+//! Example of a late one: a channel's barrier with a deadline of 50 ms has started, and a disk keeps its flush. At 50 ms the program gets
+//! `TimedOut` for it and may never run the channel again. The gate opens at 50 ms: what other lanes held ends with `Cancelled`, and what they
+//! submit afterwards starts at once.
 
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering::SeqCst, lock};
 use platter_block::bio::{Bio, Flags};
@@ -30,11 +34,8 @@ use std::sync::Arc;
 /// Flags of bios that no other bio may pass.
 pub const BARRIER: Flags = Flags::SOFT_BARRIER.union(Flags::HARD_BARRIER);
 
-/// How long a barrier may wait for bios of other lanes, and bios for a barrier.
-pub const BARRIER_TIMEOUT: Span = Span::from_secs(30);
-
-/// How much longer it waits if its lane was not run at the end of that time: all lanes of a program that was stopped are run one
-/// after the other.
+/// How much longer than `barrier_timeout` a barrier waits, at most a quarter of that, if its lane was not run at its end: all lanes of a
+/// program that was stopped are run one after the other.
 const GRACE: Span = Span::from_secs(1);
 
 /// Published by a lane that has no bios.
@@ -47,6 +48,8 @@ pub struct BarrierGate {
     /// Barriers that are over: all with numbers below this.
     over: AtomicU64,
     lanes: Mutex<Lanes>,
+    /// How long a barrier may wait for bios of other lanes, and bios for a barrier.
+    timeout: Span,
 }
 
 #[derive(Default)]
@@ -89,17 +92,13 @@ struct Cell {
     name: String,
 }
 
-impl Default for BarrierGate {
-    fn default() -> BarrierGate {
-        BarrierGate {
-            placed: AtomicU64::new(0),
-            over: AtomicU64::new(0),
-            lanes: Mutex::new(Lanes::default()),
-        }
-    }
-}
-
 impl BarrierGate {
+    /// The gate of a device. `timeout`: how long a barrier may wait for lanes that are not run.
+    pub fn new(timeout: Span) -> Arc<BarrierGate> {
+        let (placed, over, lanes) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
+        Arc::new(BarrierGate { placed, over, lanes, timeout })
+    }
+
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
         lock(&self.lanes)
     }
@@ -204,12 +203,20 @@ pub struct Door {
     out: usize,
     /// Epoch of the bios counted in `out`.
     epoch: u64,
-    /// The barrier among them: its number and the [identity](Bio::identity) of its bio.
-    barrier: Option<(u64, usize)>,
+    /// The barrier among them.
+    barrier: Option<Started>,
     /// Whether the lane has published an epoch in its cell.
     open: bool,
     /// The first held bio waits for another lane.
     waits: Option<Wait>,
+}
+
+/// A barrier that has started: its number, and the [identity](Bio::identity) and token of its bio.
+#[derive(Clone, Copy)]
+struct Started {
+    number: u64,
+    identity: usize,
+    token: u64,
 }
 
 /// A wait for another lane.
@@ -219,7 +226,7 @@ struct Wait {
     over: u64,
     /// When the next one fails.
     until: Time,
-    /// That is later than [`BARRIER_TIMEOUT`], because the lane was not run then.
+    /// That is later than the gate's timeout, because the lane was not run then.
     is_longer: bool,
 }
 
@@ -321,15 +328,19 @@ impl Door {
         loop {
             let &(epoch, ref bio) = self.held.front()?;
             let over = self.gate.over.load(SeqCst);
-            let barrier = bio.flags().intersects(BARRIER).then(|| (epoch - 1, bio.identity()));
-            if over < epoch && barrier.is_none_or(|(number, _)| number != over) {
+            let barrier = bio.flags().intersects(BARRIER).then(|| Started {
+                number: epoch - 1,
+                identity: bio.identity(),
+                token: bio.token(),
+            });
+            if over < epoch && barrier.is_none_or(|barrier| barrier.number != over) {
                 return None;
             }
             // The gate may have opened because a barrier failed.
             if self.collect_failed() {
                 continue;
             }
-            if let Some((number, _)) = barrier {
+            if let Some(Started { number, .. }) = barrier {
                 if self.out > 0 {
                     return None;
                 }
@@ -389,22 +400,20 @@ impl Door {
         }
         match self.waits {
             Some(wait) if wait.over == over => {
-                if now >= wait.until && now.since(wait.until) > GRACE && !wait.is_longer {
-                    self.waits = Some(Wait { over, until: now + GRACE, is_longer: true });
+                let grace = GRACE.min(Span(self.gate.timeout.0 / 4));
+                if now >= wait.until && now.since(wait.until) > grace && !wait.is_longer {
+                    self.waits = Some(Wait { over, until: now + grace, is_longer: true });
                 } else if now >= wait.until {
                     self.waits = None;
+                    let seconds = self.gate.timeout.0 as f64 / 1e9;
                     let blame = |lanes: &Lanes| {
-                        Some(format!(
-                            "a barrier waited for {} s: {}",
-                            BARRIER_TIMEOUT.as_millis() / 1000,
-                            lanes.culprits(over)
-                        ))
+                        Some(format!("a barrier waited for {seconds} s: {}", lanes.culprits(over)))
                     };
                     self.gate.fail(over, Kind::Unsettled, blame);
                     self.collect_failed();
                 }
             }
-            _ => self.waits = Some(Wait { over, until: now + BARRIER_TIMEOUT, is_longer: false }),
+            _ => self.waits = Some(Wait { over, until: now + self.gate.timeout, is_longer: false }),
         }
     }
 
@@ -431,6 +440,17 @@ impl Door {
                 continue;
             }
             self.take_out(at, which.kind());
+        }
+    }
+
+    /// Fails the barrier that has started, and what is held behind it, if its submitter does not wait for it any longer: it is late, and
+    /// its lane may not be run again. To be called after what is below was asked to return it.
+    pub fn give_up(&mut self, which: &Cancel) {
+        if let Some(barrier) = self.barrier.filter(|barrier| which.is_of(barrier.token, barrier.identity))
+            && which.kind() == Kind::TimedOut
+            && self.gate.fail(barrier.number, Kind::TimedOut, |_| None)
+        {
+            self.collect_failed();
         }
     }
 
@@ -462,10 +482,10 @@ impl Door {
     /// Bios that have started are complete; there is at least one. If the barrier is among them, the gate opens.
     #[inline]
     pub fn complete(&mut self, bios: &mut [Bio]) {
-        if let Some((number, identity)) = self.barrier
-            && let Some(bio) = bios.iter_mut().find(|bio| bio.identity() == identity)
+        if let Some(barrier) = self.barrier
+            && let Some(bio) = bios.iter_mut().find(|bio| bio.identity() == barrier.identity)
         {
-            self.end_barrier(number, bio);
+            self.end_barrier(barrier.number, bio);
         }
         self.out -= bios.len();
         if self.out == 0 {
@@ -528,7 +548,7 @@ impl Drop for Door {
     /// The bios of the lane are dropped or complete without it.
     fn drop(&mut self) {
         let held = self.held.drain(..).filter(|(_, bio)| bio.flags().intersects(BARRIER));
-        let started = self.barrier.map(|(number, _)| number);
+        let started = self.barrier.map(|barrier| barrier.number);
         let numbers: Vec<u64> = held.map(|(epoch, _)| epoch - 1).chain(started).collect();
         self.cell.oldest.store(NOTHING, SeqCst);
         {

@@ -4,6 +4,7 @@
 //! dm-error. `concat` is a table with one row for each member.
 
 use crate::LayerError;
+use crate::barrier_gate::BarrierGate;
 use crate::distributed::{Distributed, Extent, Map, name_of};
 use crate::members;
 use crate::reports::Reports;
@@ -137,8 +138,8 @@ pub(crate) fn build(
         geometry: stacked.with_size(size).with_limits(stacked.limits.with_atomic_write(atomic_write)),
         map: Arc::new(map),
         reports,
+        gate: BarrierGate::over(&members),
         members,
-        gate: Arc::default(),
     }))
 }
 

@@ -9,9 +9,10 @@
 //! call; C follows when B is back. If only A and C had come, both would have gone to the layer at once ([`Door::pass`]).
 
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
+use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::lane::{Cancel, Lane};
-use platter_block::queue::append;
+use platter_block::queue::{Settings, append};
 use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
@@ -40,6 +41,14 @@ pub trait LayerLane: Lane {
     fn wait_below(&mut self, now: Time, timeout: Option<Span>) -> bool {
         let _ = (now, timeout);
         false
+    }
+}
+
+impl BarrierGate {
+    /// The gate of a layer over these devices, whose longest `barrier_timeout` it has.
+    pub fn over(below: &[Arc<dyn Backend>]) -> Arc<BarrierGate> {
+        let timeout = below.iter().map(|below| below.barrier_timeout()).max();
+        BarrierGate::new(timeout.unwrap_or(Settings::default().barrier_timeout))
     }
 }
 
@@ -210,9 +219,10 @@ impl<L: LayerLane> Lane for GatedLane<L> {
     fn cancel(&mut self, now: Time, which: &Cancel) {
         self.flush_plug(now);
         self.door.cancel(which);
-        self.door.take_failed(&mut self.done);
         self.layer.cancel(now, which);
         self.collect();
+        self.door.give_up(which);
+        self.door.take_failed(&mut self.done);
     }
 
     fn is_idle(&self) -> bool {

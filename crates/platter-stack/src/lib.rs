@@ -30,7 +30,7 @@
 //!   wakes all lanes, because a barrier may have seen it. All interleavings of a few lanes are checked
 //!   (`platter-stack/tests/interleavings/`, with the crate's `sync` exchanged). A preflush also flushes all members,
 //!   because earlier writes may be on any of them.
-//! - **A barrier that waits too long** fails. When no barrier has ended for `BARRIER_TIMEOUT` (30 s) because a lane has
+//! - **A barrier that waits too long** fails. When no barrier has ended for `barrier_timeout`, the longest of the disks below, because a lane has
 //!   bios that are not complete or is not run, `Door::expire`, on whichever lane it runs, fails the barrier with
 //!   `Kind::Unsettled`, and `BarrierGate::blame` names the lane that caused it; a lane that was not run itself at
 //!   that time first waits another second (`Wait::is_longer`). A barrier that is late, or that the device could not carry

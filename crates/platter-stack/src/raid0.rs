@@ -3,6 +3,7 @@
 //! Consecutive chunks of a member are contiguous on it, so that a large transfer becomes one part per member,
 //! whatever the chunk size.
 
+use crate::barrier_gate::BarrierGate;
 use crate::distributed::{Distributed, name_of};
 use crate::members;
 use crate::reports::Reports;
@@ -125,7 +126,7 @@ pub fn new(members: Vec<Arc<dyn Backend>>, chunk: u64, sizes: Sizes) -> Result<A
         geometry: Geometry::new(map.size(), limits).with_features(stacked.features),
         map: Arc::new(map),
         reports: Reports::on(&members),
+        gate: BarrierGate::over(&members),
         members,
-        gate: Arc::default(),
     }))
 }

@@ -51,7 +51,8 @@ impl<F: Filter> Filtered<F> {
         let facts = vec![("layer", layer.to_string())];
         let size = Arc::new(Size::new(below.geometry().size));
         below.watch(Arc::downgrade(&size) as Weak<dyn Watcher>);
-        let (lanes, gate, dues) = (AtomicU64::new(0), Arc::default(), Arc::default());
+        let gate = BarrierGate::over(std::slice::from_ref(&below));
+        let (lanes, dues) = (AtomicU64::new(0), Arc::default());
         Filtered { below, name, facts, filter, part: None, lanes, gate, dues, size }
     }
 

@@ -32,7 +32,7 @@ pub struct Stateful<L: Layer> {
 impl<L: Layer> Stateful<L> {
     /// The device of a port, numbered from 0. It keeps its size.
     pub fn new(frame: &Arc<Frame<L>>, port: usize, name: Arc<str>, geometry: Geometry) -> Stateful<L> {
-        let (gate, reports) = (Arc::default(), Reports::on(&frame.devices));
+        let (gate, reports) = (BarrierGate::over(&frame.devices), Reports::on(&frame.devices));
         Stateful { frame: Arc::clone(frame), port, name, geometry, gate, reports }
     }
 }

@@ -151,6 +151,29 @@ fn nothing_more_of_a_bio_is_begun_when_it_is_late() {
     }
 }
 
+/// A barrier that has started is late, and its lane is not run any more, because its program has got a substitute: others go on at once.
+#[test]
+fn a_late_barrier_that_a_disk_keeps_stops_no_other_lane() {
+    for (name, disks, device) in gated() {
+        let (mut idle, mut two) = (Hand::on(&device), Hand::on(&device));
+        disks.iter().for_each(|disk| {
+            disk.hold(true);
+            disk.keep();
+        });
+        let late = write(&mut idle, 0, 1, (0, 512), barrier);
+        write(&mut two, 0, 2, (8192, 512), |_| {});
+        disks.iter().for_each(|disk| disk.hold(false));
+        assert_eq!(two.kinds(4095), [], "{name}");
+        idle.cancel(4096, late);
+        assert_eq!(two.kinds(4096), [(2, Some(Kind::Cancelled))], "{name}");
+        write(&mut two, 4096, 3, (8192, 512), |_| {});
+        assert_eq!(two.kinds(4096), [(3, None)], "{name}");
+        assert_eq!(idle.kinds(5000), [(1, Some(Kind::TimedOut))], "{name}: others did not wait for it");
+        write(&mut two, 5000, 4, (8192, 512), barrier);
+        assert_eq!(two.kinds(5000), [(4, None)], "{name}");
+    }
+}
+
 /// A lane that is not run has a bio in flight. Another lane's barrier fails after the barrier timeout, names
 /// that lane and fails the bios behind it; later bios are carried out.
 #[test]

@@ -8,7 +8,7 @@ use loom::thread;
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::Kind;
 use platter_block::lane::{self, Cancel};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use std::sync::Arc;
 
 const PLAIN: Flags = Flags::NONE;
@@ -110,7 +110,7 @@ type Failures = Vec<Vec<(u64, Kind)>>;
 
 /// Runs the bios of some lanes. Returns the failures of each lane, and begins and ends in order.
 fn live(lanes: &'static [(bool, &'static [Flags])]) -> (Failures, Vec<(bool, bool)>) {
-    let (gate, log) = (Arc::new(BarrierGate::default()), Log::default());
+    let (gate, log) = (BarrierGate::new(Span::from_secs(30)), Log::default());
     let mut opened = lanes.iter().map(|&(passes, bios)| (Lane::new(&gate, &log), passes, bios));
     let (own, passes, bios) = opened.next().unwrap();
     let others: Vec<_> = opened.collect();
@@ -209,7 +209,7 @@ fn no_barrier_comes_between_the_parts_of_a_read_without_a_door() {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(4);
     builder.check(|| {
-        let (gate, log) = (Arc::new(BarrierGate::default()), Log::default());
+        let (gate, log) = (BarrierGate::new(Span::from_secs(30)), Log::default());
         let lane = Lane::new(&gate, &log);
         let data = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
         let written = Arc::clone(&data);

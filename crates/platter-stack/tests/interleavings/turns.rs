@@ -1,10 +1,10 @@
 //! The order of starts, call by call: models with one thread.
 
-use crate::barrier_gate::{BARRIER_TIMEOUT, BarrierGate, Door};
+use crate::barrier_gate::{BarrierGate, Door};
 use platter_block::bio::{Bio, Flags};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::{Bell, Cancel};
-use platter_block::time::Time;
+use platter_block::time::{Span, Time};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +61,10 @@ fn failed(lane: &mut Lane) -> Vec<(u64, Kind)> {
     bios.iter().map(|bio| (bio.token(), bio.status().unwrap_err().kind)).collect()
 }
 
-const TIMEOUT: Time = Time(BARRIER_TIMEOUT.0);
+/// The longest that barriers wait.
+const PATIENCE: Span = Span::from_secs(30);
+
+const TIMEOUT: Time = Time(PATIENCE.0);
 
 fn tokens(lane: &mut Lane) -> Vec<u64> {
     let started: Vec<Bio> = std::iter::from_fn(|| lane.take_next()).collect();
@@ -73,7 +76,7 @@ fn tokens(lane: &mut Lane) -> Vec<u64> {
 #[test]
 fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let (mut one, mut two) = (Lane::new(&gate), Lane::new(&gate));
         assert!(one.pass(2) && two.pass(1));
         one.place(write(1, Flags::HARD_BARRIER));
@@ -105,7 +108,7 @@ fn a_barrier_waits_for_all_lanes_and_holds_all_back() {
 #[test]
 fn a_lane_that_goes_leaves_no_gate_closed() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let (mut one, mut two) = (Lane::new(&gate), Lane::new(&gate));
         let mut three = Lane::new(&gate);
         assert!(three.pass(1));
@@ -125,7 +128,7 @@ fn a_lane_that_goes_leaves_no_gate_closed() {
 #[test]
 fn barriers_of_one_lane_take_turns() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let mut door = Lane::new(&gate);
         for token in 0..3 {
             door.place(write(token, Flags::HARD_BARRIER));
@@ -143,7 +146,7 @@ fn barriers_of_one_lane_take_turns() {
 #[test]
 fn a_lane_that_waits_for_a_barrier_is_not_waited_for() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let [mut one, mut two, mut three] = [(); 3].map(|()| Lane::new(&gate));
         one.place(write(1, Flags::HARD_BARRIER));
         assert!(!two.pass(1));
@@ -167,7 +170,7 @@ fn every_lane_is_rung() {
         }
     }
     loom::model(|| {
-        let (gate, bell) = (Arc::new(BarrierGate::default()), Arc::new(Counted(AtomicU32::new(0))));
+        let (gate, bell) = (BarrierGate::new(PATIENCE), Arc::new(Counted(AtomicU32::new(0))));
         let open = || Door::new(&gate, Some(Arc::<Counted>::clone(&bell)));
         let (one, _two, _deaf) = (open(), open(), Door::new(&gate, None));
         one.ring();
@@ -180,7 +183,7 @@ fn every_lane_is_rung() {
 #[test]
 fn a_barrier_fails_that_waits_for_a_lane_that_is_not_run() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let [mut idle, mut own, mut other] = [(); 3].map(|()| Lane::new(&gate));
         assert!(idle.pass(1));
         own.place(write(1, Flags::HARD_BARRIER));
@@ -219,7 +222,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
     const HOUR: u64 = 3600 * 1_000_000_000;
     for is_run in [true, false] {
         loom::model(move || {
-            let gate = Arc::new(BarrierGate::default());
+            let gate = BarrierGate::new(PATIENCE);
             let [mut one, mut two] = [(); 2].map(|()| Lane::new(&gate));
             assert!(one.pass(1));
             two.place(write(1, Flags::HARD_BARRIER));
@@ -247,7 +250,7 @@ fn a_barrier_waits_for_lanes_that_are_run_again_after_long() {
 fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
     for started in [false, true] {
         loom::model(move || {
-            let gate = Arc::new(BarrierGate::default());
+            let gate = BarrierGate::new(PATIENCE);
             let [mut idle, mut other] = [(); 2].map(|()| Lane::new(&gate));
             idle.place(write(1, Flags::HARD_BARRIER));
             assert_eq!(tokens(&mut idle).len(), 1);
@@ -278,7 +281,7 @@ fn a_barrier_of_a_lane_that_is_not_run_stops_nobody_for_ever() {
 fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     for kind in [Kind::TimedOut, Kind::Unsettled, Kind::Io] {
         loom::model(move || {
-            let gate = Arc::new(BarrierGate::default());
+            let gate = BarrierGate::new(PATIENCE);
             let [mut own, mut other] = [(); 2].map(|()| Lane::new(&gate));
             own.place(write(1, Flags::HARD_BARRIER));
             own.place(write(2, Flags::NONE));
@@ -298,11 +301,41 @@ fn what_is_behind_a_barrier_that_timed_out_is_not_done() {
     }
 }
 
+/// A barrier that has started is late: its lane may not be run again, so it opens the gate at once.
+#[test]
+fn a_late_barrier_that_has_started_holds_nothing_back() {
+    loom::model(|| {
+        let gate = BarrierGate::new(PATIENCE);
+        let [mut idle, mut other] = [(); 2].map(|()| Lane::new(&gate));
+        let barrier = write(1, Flags::HARD_BARRIER);
+        let (late, stranger) = (Cancel::late(barrier.identity()), write(1, Flags::NONE));
+        idle.place(barrier);
+        assert_eq!(tokens(&mut idle), [1]);
+        idle.place(write(2, Flags::NONE));
+        other.place(write(3, Flags::NONE));
+        idle.give_up(&Cancel::token(1));
+        idle.give_up(&Cancel::late(stranger.identity()));
+        assert!(tokens(&mut other).is_empty() && !other.is_ready(), "a cancelled one has not ended");
+        idle.give_up(&late);
+        assert_eq!(failed(&mut idle), [(2, Kind::Cancelled)]);
+        assert!(tokens(&mut other).is_empty());
+        assert_eq!(failed(&mut other), [(3, Kind::Cancelled)]);
+        assert!(other.pass(1), "what comes now starts");
+        idle.give_up(&late);
+        assert!(other.pass(1), "only once");
+        let status = idle.end(1)[0].status();
+        assert_eq!(status.unwrap_err().kind, Kind::Unsettled, "others did not wait for it");
+        other.place(write(4, Flags::HARD_BARRIER));
+        other.end(2);
+        assert_eq!(tokens(&mut other), [4]);
+    });
+}
+
 /// A late barrier fails with what is behind it, a cancelled one lets that in.
 #[test]
 fn held_bios_end_when_they_are_called_back() {
     loom::model(|| {
-        let gate = Arc::new(BarrierGate::default());
+        let gate = BarrierGate::new(PATIENCE);
         let [mut busy, mut door] = [(); 2].map(|()| Lane::new(&gate));
         assert!(busy.pass(1));
         busy.place(write(1, Flags::HARD_BARRIER));

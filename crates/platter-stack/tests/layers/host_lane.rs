@@ -186,7 +186,7 @@ fn host_over(own: Box<dyn Lane>) -> Arc<Shared> {
 
 fn open(host: &Arc<Shared>, device: &Arc<dyn Backend>, tasks: Bios) -> GatedLane<HostLane<Bios>> {
     let own = device.open_lane(LaneUse::Synchronous).unwrap();
-    let gate = Arc::new(BarrierGate::default());
+    let gate = BarrierGate::new(Span::from_secs(30));
     HostLane::open(host, own, (device.geometry(), &gate), LaneUse::Synchronous, tasks).unwrap()
 }
 
@@ -515,7 +515,7 @@ where
     let bell = Arc::<Rings>::default();
     let own = Quiet { answers, bell: Arc::clone(&bell), ..Quiet::default() };
     let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
-    let gate = Arc::new(BarrierGate::default());
+    let gate = BarrierGate::new(Span::from_secs(30));
     let lane = HostLane::open(host, Box::new(own), (geometry, &gate), LaneUse::Synchronous, tasks);
     (lane.unwrap(), bell)
 }

@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-/// Time limit for each action of a round. Stuck requests are released within a second, but barriers of layers and I/O that waits for a
-/// late change may each wait 30 s for a lane that is not run, several in the script of one thread.
-const LONGEST: Duration = Duration::from_secs(180);
+/// Time limit for each action of a round. Stuck requests are released within a second, and barriers, and I/O that waits for a late change,
+/// wait for a lane that is not run for `barrier_timeout`, 3 s here, perhaps several in the script of one thread.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Bytes of a file.
 const SIZE: u64 = 512 << 10;
