@@ -140,7 +140,9 @@ impl Channel {
         self.stamps = on;
     }
 
-    /// Number of bios that were submitted and have not come back.
+    /// Number of bios that were submitted and have not come back. Those that ended with
+    /// [`Kind::TimedOut`](platter_block::fault::Kind::TimedOut) while a disk had them count as back, but leave the channel only at a later
+    /// [`poll`](Channel::poll), and barriers of other lanes wait for that.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }

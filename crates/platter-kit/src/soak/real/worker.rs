@@ -214,8 +214,9 @@ impl Worker<'_> {
         self.done = done;
     }
 
-    /// Waits for all of the channel.
+    /// Waits for all of the channel. It is polled once in any case: only then do late bios leave it, which hold up barriers of others.
     fn drain(&mut self) {
+        self.poll();
         while self.channel.as_ref().is_some_and(|channel| channel.outstanding() > 0) {
             self.poll();
         }
