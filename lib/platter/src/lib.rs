@@ -47,6 +47,7 @@ pub use platter_disk as disk;
 pub use platter_elevators as elevators;
 #[cfg(any(feature = "iscsi", feature = "nbd"))]
 pub use platter_remote as remote;
+#[cfg(feature = "sim")]
 pub use platter_sim as sim;
 pub use platter_stack as stack;
 

@@ -14,6 +14,7 @@ mod driver;
 mod elevators;
 mod error;
 mod extents;
+#[cfg(feature = "sim")]
 mod faults;
 #[cfg(any(feature = "nvme", feature = "sg"))]
 mod guards;
@@ -35,6 +36,7 @@ mod row;
 mod scsi;
 #[cfg(feature = "sg")]
 mod sg;
+#[cfg(feature = "sim")]
 mod simulated;
 mod table;
 
@@ -53,10 +55,12 @@ pub use table::{find, names, table};
 use crate::spec::{self, Spec, SpecError};
 use platter_disk::device::Device;
 use platter_disk::sys::{Direct, SysError};
+#[cfg(feature = "sim")]
 use platter_sim::World;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "sim")]
 use std::sync::{Arc, LazyLock};
 
 /// The access for which a device is opened, and permissions.
@@ -94,12 +98,19 @@ impl Access {
 }
 
 /// How a device is opened: its access, and the world of its simulated disks.
+#[derive(Clone)]
 pub(crate) struct Opening {
     access: Access,
+    #[cfg(feature = "sim")]
     world: Arc<World>,
 }
 
 impl Opening {
+    /// The same for a device that is opened for another access.
+    fn with(&self, access: Access) -> Opening {
+        Opening { access, ..self.clone() }
+    }
+
     /// The device whose name is nearest to a word, if one is near.
     fn closest(&self, word: &str) -> Option<&'static DeviceType> {
         find(spec::closest(word, names())?)
@@ -108,6 +119,7 @@ impl Opening {
 
 /// The world of simulated disks that are opened without one: all of them share its clock, as real disks do
 /// theirs.
+#[cfg(feature = "sim")]
 static WORLD: LazyLock<Arc<World>> = LazyLock::new(|| World::new(0));
 
 /// Parses a spec with the names of all devices of the [`table`]. `@PATH` reads the spec from a file, in which
@@ -177,13 +189,19 @@ pub fn open(text: &str, access: Access) -> Result<Device, OpenError> {
 /// # Errors
 /// As for [`open`].
 pub fn open_spec(spec: &Spec, access: Access) -> Result<Device, OpenError> {
-    open_in(&WORLD, spec, access)
+    let opening = Opening {
+        access,
+        #[cfg(feature = "sim")]
+        world: Arc::clone(&WORLD),
+    };
+    open_part(spec, &opening)
 }
 
 /// Opens the device that `spec` names, with its simulated disks in `world`.
 ///
 /// # Errors
 /// As for [`open`].
+#[cfg(feature = "sim")]
 pub fn open_in(world: &Arc<World>, spec: &Spec, access: Access) -> Result<Device, OpenError> {
     open_part(spec, &Opening { access, world: Arc::clone(world) })
 }

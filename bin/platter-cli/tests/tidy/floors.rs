@@ -75,7 +75,7 @@ const CORE_USES: &[&str] = &["bytes"];
 /// The parts that the library may not need.
 const OUTSIDE: [&str; 2] = ["bin", "lab"];
 
-/// Simulated disks are part of specs.
+/// Simulated disks are a feature of `platter`.
 const SIMULATED: &str = "platter-sim";
 
 /// Whether a crate lies in this part of the house.

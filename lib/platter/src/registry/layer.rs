@@ -61,10 +61,7 @@ pub(super) fn open(
         })?;
     }
     // A snapshot's other device holds its own records, never what clients have written at the same place.
-    let own = Opening {
-        access: super::Access { served: false, ..opening.access },
-        world: Arc::clone(&opening.world),
-    };
+    let own = opening.with(super::Access { served: false, ..opening.access });
     let of = |number: usize| if layer.name == "snapshot" && number > 0 { &own } else { opening };
     let members: Result<Vec<Device>, OpenError> =
         members.iter().enumerate().map(|(number, member)| open_part(member, of(number))).collect();

@@ -97,8 +97,7 @@ fn open(args: &mut Args<'_>, opening: &Opening) -> Result<Device, OpenError> {
     }
     args.check_all_read()?;
     // A signature as a member is expected; everything else is checked before the first write.
-    let opening =
-        Opening { access: super::Access { force: true, ..opening.access }, world: opening.world.clone() };
+    let opening = opening.with(super::Access { force: true, ..opening.access });
     let members: Result<Vec<Device>, OpenError> =
         members.iter().map(|member| open_part(member, &opening)).collect();
     let device = raid::assemble(&select, &members?, opening.access.write);

@@ -1,12 +1,14 @@
 //! The table: a row for each device that a spec can name, and those that the program has registered.
 
 use super::row::DeviceType;
-use super::{disks, extents, layer, raid, simulated};
+use super::{disks, extents, layer, raid};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The devices of the library: disks, then layers.
 static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
-    let disks = disks::rows().into_iter().chain([simulated::row()]);
+    let disks = disks::rows().into_iter();
+    #[cfg(feature = "sim")]
+    let disks = disks.chain([super::simulated::row()]);
     #[cfg(feature = "nbd")]
     let disks = disks.chain(super::remote::rows());
     #[cfg(feature = "scsi")]
