@@ -12,6 +12,7 @@ pub mod iscsi;
 pub mod nbd;
 #[cfg(feature = "nvme")]
 pub mod nvme;
+mod reach;
 #[cfg(feature = "sg")]
 pub mod sg;
 mod unflushed;

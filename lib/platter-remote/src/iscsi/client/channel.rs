@@ -6,6 +6,7 @@ use super::session::{Answer, Session};
 use super::shared::Shared;
 use super::slots::{Slots, State};
 use super::verdict::{Judged, Verdict, judge};
+use crate::reach::{LONGEST_PAUSE, Retries};
 use crate::unflushed::Change;
 use crate::waiter::Waiter;
 use platter_block::bio::Op;
@@ -20,8 +21,6 @@ use std::time::{Duration, Instant};
 mod link;
 mod transmit;
 
-/// The first pause between two attempts to connect, and the longest.
-const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
 /// Longest wait for the answer to a logout.
 const FAREWELL: Duration = Duration::from_secs(1);
 
@@ -67,11 +66,7 @@ pub(super) struct Channel {
     is_fresh: bool,
     /// The session ended during a wait.
     is_lost: bool,
-    /// Until when I/O is held, while there is no session.
-    outage: Option<Time>,
-    pause: Span,
-    /// The address that is tried next.
-    place: usize,
+    retries: Retries,
     waiter: OnceLock<Waiter>,
     /// Whether the waiter listen for room to send.
     awaits_output: AtomicBool,
@@ -95,9 +90,7 @@ impl Channel {
             ready: Vec::new(),
             is_fresh: false,
             is_lost: false,
-            outage: None,
-            pause: PAUSES.0,
-            place: 0,
+            retries: Retries::default(),
             waiter: OnceLock::new(),
             awaits_output: AtomicBool::new(false),
         }
@@ -133,9 +126,9 @@ impl Channel {
         if result >= 0 && slot.op == Op::Flush {
             self.shared.watches.look_at_others(self.port, &self.shared.unflushed);
             if self.shared.unflushed.flushed(slot.covers) {
-                self.shared.recover();
+                self.shared.reach.recover();
             } else {
-                self.shared.report(
+                self.shared.reach.report(
                     "a flush failed: the target may have lost earlier writes with a session or a reset",
                 );
                 result = FAILED;
@@ -193,13 +186,13 @@ impl Channel {
             }
             Verdict::Busy => {
                 self.shared.counts.busy.fetch_add(1, Ordering::Relaxed);
-                self.shared.report(&format!("the target has no room for a command ({why})"));
+                self.shared.reach.report(&format!("the target has no room for a command ({why})"));
                 self.finish(index, BUSY);
             }
             // A unit without a cache need not know the command.
             Verdict::Failed(libc::EOPNOTSUPP) if slot.op == Op::Flush => self.finish(index, 0),
             Verdict::Failed(errno) => {
-                self.shared.report(&format!("the target answers: {why}"));
+                self.shared.reach.report(&format!("the target answers: {why}"));
                 self.finish(index, -i64::from(errno));
             }
         }
@@ -217,7 +210,7 @@ impl Channel {
         let slot = self.slots.at_mut(index);
         slot.attempts += 1;
         if slot.is_over() {
-            self.shared.report(&format!("the target answers: {why}"));
+            self.shared.reach.report(&format!("the target answers: {why}"));
             return self.finish(index, FAILED);
         }
         self.stage_again(index);
@@ -264,7 +257,7 @@ impl Driver for Channel {
             self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
         }
         self.outbox.push_back(index);
-        if self.shared.failure().is_some() {
+        if self.shared.reach.failure().is_some() {
             self.fail_all(now);
         }
         true
@@ -314,7 +307,7 @@ impl Driver for Channel {
                 self.is_fresh = true;
             }
             Link::Attempting { attempt, .. } => attempt.session().wait(limit),
-            Link::Down { .. } => std::thread::sleep(limit.min(Duration::from_nanos(PAUSES.1.0))),
+            Link::Down { .. } => std::thread::sleep(limit.min(Duration::from_nanos(LONGEST_PAUSE.0))),
         }
     }
 

@@ -72,7 +72,7 @@ impl IscsiDisk {
             .map_err(|error| self.error(Kind::Gone, error.to_string()))?;
         if let Some(difference) = shared.found.difference(&ready.found) {
             let why = format!("the target came back with another disk: {difference}");
-            shared.fail(why.clone());
+            shared.reach.fail(why.clone());
             return Err(self.error(Kind::Gone, why));
         }
         Ok(ready.session)
@@ -118,7 +118,7 @@ impl Disk for IscsiDisk {
     }
 
     fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
-        if let Some(why) = self.shared.failure() {
+        if let Some(why) = self.shared.reach.failure() {
             return Err(self.error(Kind::Gone, why.to_owned()));
         }
         let Some(port) = self.shared.take_port() else {
@@ -176,7 +176,7 @@ impl Disk for IscsiDisk {
             ("busy answers", count(&counts.busy)),
             ("aborts", count(&counts.aborts)),
         ];
-        let trouble = shared.trouble();
+        let trouble = shared.reach.trouble();
         if !trouble.is_empty() {
             facts.push(("last trouble", trouble));
         }
@@ -195,11 +195,11 @@ impl Disk for IscsiDisk {
     }
 
     fn current_size(&self) -> Result<Option<u64>, Error> {
-        let gone = self.shared.failure().is_some() || self.shared.down.load(Ordering::SeqCst);
+        let gone = self.shared.reach.is_gone();
         Ok((!gone).then_some(self.geometry.size))
     }
 
     fn explain(&self, _fault: Fault) -> Option<String> {
-        self.shared.cause()
+        self.shared.reach.cause()
     }
 }

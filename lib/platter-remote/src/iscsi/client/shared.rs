@@ -3,11 +3,12 @@
 use super::options::IscsiOptions;
 use super::url::Url;
 use super::watch::Watches;
+use crate::reach::Reach;
 use crate::unflushed::Unflushed;
 use platter_scsi::host::found::Found;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Numbers that reports show.
 #[derive(Default)]
@@ -34,13 +35,7 @@ pub(super) struct Shared {
     pub(super) counts: Counts,
     /// Which connections are in use.
     ports: Mutex<Vec<bool>>,
-    /// Connections have been missing for longer than I/O is held.
-    pub(super) down: AtomicBool,
-    /// Why the disk must not be used any more.
-    failed: OnceLock<String>,
-    trouble: Mutex<String>,
-    /// Whether that may be the cause of failures now.
-    is_troubled: AtomicBool,
+    pub(super) reach: Reach,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -65,10 +60,7 @@ impl Shared {
             number,
             unflushed: Unflushed::new(0),
             counts: Counts::default(),
-            down: AtomicBool::new(false),
-            failed: OnceLock::new(),
-            trouble: Mutex::default(),
-            is_troubled: AtomicBool::new(false),
+            reach: Reach::default(),
         }
     }
 
@@ -87,36 +79,5 @@ impl Shared {
     /// Connections that are in use.
     pub(super) fn connections(&self) -> usize {
         lock(&self.ports).iter().filter(|taken| **taken).count()
-    }
-
-    /// The disk must not be used any more.
-    pub(super) fn fail(&self, why: String) {
-        self.report(&why);
-        // The first reason counts.
-        let _ = self.failed.set(why);
-    }
-
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.failed.get().map(String::as_str)
-    }
-
-    /// Remembers the last trouble.
-    pub(super) fn report(&self, trouble: &str) {
-        trouble.clone_into(&mut lock(&self.trouble));
-        self.is_troubled.store(true, Ordering::SeqCst);
-    }
-
-    /// The last trouble is over.
-    pub(super) fn recover(&self) {
-        self.is_troubled.store(false, Ordering::SeqCst);
-    }
-
-    /// The trouble that may be the cause of a failure that has just happened.
-    pub(super) fn cause(&self) -> Option<String> {
-        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
-    }
-
-    pub(super) fn trouble(&self) -> String {
-        lock(&self.trouble).clone()
     }
 }

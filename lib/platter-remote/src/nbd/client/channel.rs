@@ -7,6 +7,7 @@ use super::slots::{Slots, State};
 use super::socket::Socket;
 use crate::nbd::reply::MAX_PARSED;
 use crate::nbd::wire::{Request, command};
+use crate::reach::{LONGEST_PAUSE, Retries};
 use crate::unflushed::{Change, Kept};
 use crate::waiter::Waiter;
 use platter_block::bio::Op;
@@ -26,9 +27,6 @@ mod transmit;
 
 /// Bytes of the buffer for headers of replies.
 const INPUT: usize = if MAX_PARSED > 16 << 10 { MAX_PARSED } else { 16 << 10 };
-
-/// The first pause between two attempts to connect, and the longest.
-const PAUSES: (Span, Span) = (Span::from_millis(10), Span::from_secs(1));
 
 /// The state of the connection.
 enum Link {
@@ -94,11 +92,7 @@ pub(super) struct Channel {
     /// Since when there may be something to receive that the last call has left, while the queue has requests here.
     again: Option<Time>,
     ready: Vec<Completion>,
-    /// Until when I/O is held, while there is no connection.
-    outage: Option<Time>,
-    pause: Span,
-    /// The address that is tried next.
-    place: usize,
+    retries: Retries,
     waiter: OnceLock<Waiter>,
     /// Whether the waiter listen for room to send.
     awaits_output: AtomicBool,
@@ -136,9 +130,7 @@ impl Channel {
             payload: None,
             again: None,
             ready: Vec::new(),
-            outage: None,
-            pause: PAUSES.0,
-            place: 0,
+            retries: Retries::default(),
             waiter: OnceLock::new(),
             awaits_output: AtomicBool::new(false),
         }
@@ -186,9 +178,10 @@ impl Channel {
         if result >= 0 && slot.op == Op::Flush && slot.tag.is_some() {
             self.shared.look_at_others();
             if self.shared.unflushed.flushed(slot.covers) {
-                self.shared.recover();
+                self.shared.reach.recover();
             } else {
                 self.shared
+                    .reach
                     .report("a flush failed: a connection was lost, and with it perhaps earlier writes");
                 result = -i64::from(libc::EIO);
             }
@@ -247,7 +240,7 @@ impl Driver for Channel {
             self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
         }
         self.outbox.push_back(index);
-        if self.shared.failure().is_some() {
+        if self.shared.reach.failure().is_some() {
             self.fail_all(now);
         }
         true
@@ -296,7 +289,7 @@ impl Driver for Channel {
             Some(socket) => socket.wait(output, limit),
             None => {
                 // An interrupted sleep ends early, as the caller expects.
-                platter_wait::nap(limit.unwrap_or(PAUSES.1));
+                platter_wait::nap(limit.unwrap_or(LONGEST_PAUSE));
             }
         }
     }

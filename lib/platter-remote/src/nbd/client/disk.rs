@@ -108,7 +108,7 @@ impl NbdDisk {
             Outcome::Export(export) => match shared.check(&export) {
                 Ok(()) => Ok(socket),
                 Err(why) => {
-                    shared.fail(why.clone());
+                    shared.reach.fail(why.clone());
                     Err(self.error(Kind::Gone, why))
                 }
             },
@@ -186,7 +186,7 @@ impl Disk for NbdDisk {
     }
 
     fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
-        if let Some(why) = self.shared.failure() {
+        if let Some(why) = self.shared.reach.failure() {
             return Err(self.error(Kind::Gone, why.to_owned()));
         }
         if !self.shared.take_channel() {
@@ -228,7 +228,7 @@ impl Disk for NbdDisk {
             ("connections", format!("{} of {}", shared.connections(), shared.options.connections)),
             ("reconnects", shared.reconnects.load(Ordering::Relaxed).to_string()),
         ];
-        let trouble = shared.trouble();
+        let trouble = shared.reach.trouble();
         if !trouble.is_empty() {
             facts.push(("last trouble", trouble));
         }
@@ -242,7 +242,7 @@ impl Disk for NbdDisk {
     }
 
     fn current_size(&self) -> Result<Option<u64>, Error> {
-        let gone = self.shared.failure().is_some() || self.shared.down.load(Ordering::SeqCst);
+        let gone = self.shared.reach.is_gone();
         Ok((!gone).then_some(self.geometry.size))
     }
 
@@ -254,7 +254,7 @@ impl Disk for NbdDisk {
     }
 
     fn explain(&self, _fault: Fault) -> Option<String> {
-        self.shared.cause()
+        self.shared.reach.cause()
     }
 }
 

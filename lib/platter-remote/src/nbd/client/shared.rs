@@ -5,9 +5,10 @@ use super::socket::{Place, Socket};
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::transmission_flag;
+use crate::reach::Reach;
 use crate::unflushed::Unflushed;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The flags that promise something that is used: a server that returns must still have them.
 const NEEDED: u16 = transmission_flag::SEND_FLUSH
@@ -28,13 +29,7 @@ pub(super) struct Shared {
     sockets: Mutex<Vec<Arc<Socket>>>,
     pub(super) channels: AtomicU32,
     pub(super) reconnects: AtomicU64,
-    /// Connections have been missing for longer than I/O is held.
-    pub(super) down: AtomicBool,
-    /// Why the disk must not be used any more.
-    failed: OnceLock<String>,
-    trouble: Mutex<String>,
-    /// Whether that may be the cause of failures now.
-    is_troubled: AtomicBool,
+    pub(super) reach: Reach,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,10 +47,7 @@ impl Shared {
             sockets: Mutex::default(),
             channels: AtomicU32::new(0),
             reconnects: AtomicU64::new(0),
-            down: AtomicBool::new(false),
-            failed: OnceLock::new(),
-            trouble: Mutex::default(),
-            is_troubled: AtomicBool::new(false),
+            reach: Reach::default(),
         }
     }
 
@@ -105,37 +97,6 @@ impl Shared {
         if any {
             self.unflushed.lost();
         }
-    }
-
-    /// The disk must not be used any more.
-    pub(super) fn fail(&self, why: String) {
-        self.report(&why);
-        // The first reason counts.
-        let _ = self.failed.set(why);
-    }
-
-    pub(super) fn failure(&self) -> Option<&str> {
-        self.failed.get().map(String::as_str)
-    }
-
-    /// Remembers the last trouble with connections.
-    pub(super) fn report(&self, trouble: &str) {
-        trouble.clone_into(&mut lock(&self.trouble));
-        self.is_troubled.store(true, Ordering::SeqCst);
-    }
-
-    /// The last trouble is over.
-    pub(super) fn recover(&self) {
-        self.is_troubled.store(false, Ordering::SeqCst);
-    }
-
-    /// The trouble that may be the cause of a failure that has just happened.
-    pub(super) fn cause(&self) -> Option<String> {
-        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
-    }
-
-    pub(super) fn trouble(&self) -> String {
-        lock(&self.trouble).clone()
     }
 
     /// Whether an export that was found again is the one that was opened.

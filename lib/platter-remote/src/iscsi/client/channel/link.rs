@@ -6,11 +6,11 @@
 //! answers the login (RFC 7143, 6.3.5). Until then a change stays with the channel and counts as started, so that nothing newer
 //! overtakes it. It is then sent again, unless it was cancelled.
 
-use super::{Channel, FAILED, GONE, Link, PAUSES, UNKNOWN};
+use super::{Channel, FAILED, GONE, Link, UNKNOWN};
 use crate::iscsi::client::attempt::{Attempt, Ready};
 use crate::iscsi::client::discover::terms;
 use crate::iscsi::client::slots::State;
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const NEXUS_LOSS: (u8, u8) = (0x29, 0x07);
 impl Channel {
     /// Goes on with what can be done now.
     pub(super) fn advance(&mut self, now: Time) {
-        if self.shared.failure().is_some() {
+        if self.shared.reach.failure().is_some() {
             return self.fail_all(now);
         }
         if self.next_silence().is_some_and(|until| now >= until) {
@@ -41,7 +41,7 @@ impl Channel {
                         return;
                     }
                     if !due {
-                        if self.outage.is_none_or(|until| now >= until) {
+                        if self.retries.is_over(now) {
                             self.fail_held();
                         }
                         return;
@@ -65,7 +65,7 @@ impl Channel {
     pub(super) fn lost(&mut self, now: Time, why: Option<&str>) {
         let Link::Up(session) = std::mem::replace(&mut self.link, Link::Down { retry: now }) else { return };
         let told = session.loss();
-        self.shared.report(&format!("the session ended: {}", why.unwrap_or(&told)));
+        self.shared.reach.report(&format!("the session ended: {}", why.unwrap_or(&told)));
         // Without another descriptor the library closes the connection.
         self.shared.watches.ended(self.port);
         for answer in session.end() {
@@ -84,7 +84,7 @@ impl Channel {
                 self.stage_again(index);
             }
         }
-        (self.pause, self.outage) = (PAUSES.0, Some(until));
+        self.retries.lost(until);
     }
 
     /// The target may still carry out a change: it is not reported.
@@ -124,13 +124,15 @@ impl Channel {
             for index in self.slots.select(|slot| matches!(slot.state, State::Unanswered(_))) {
                 self.finish(index, UNKNOWN);
             }
-            let why = self.shared.trouble();
-            self.shared.report(&format!("a write that was not answered may have been carried out ({why})"));
+            let why = self.shared.reach.trouble();
+            self.shared
+                .reach
+                .report(&format!("a write that was not answered may have been carried out ({why})"));
             return;
         }
         let why = "a session ended and did not come back, so an earlier write may still change the disk at any time; open it \
                    again when the target is known to be idle";
-        self.shared.fail(why.to_owned());
+        self.shared.reach.fail(why.to_owned());
         self.fail_all(now);
     }
 
@@ -141,18 +143,17 @@ impl Channel {
             .slots
             .live()
             .any(|(_, slot)| slot.changes() && matches!(slot.state, State::Sent | State::Unanswered(_)));
-        if is_left && self.shared.options.connections > 1 && self.shared.failure().is_none() {
+        if is_left && self.shared.options.connections > 1 && self.shared.reach.failure().is_none() {
             let why = "a session was closed before the target had answered a write, which may still change the disk at any time; \
                        open it again when the target is known to be idle";
-            self.shared.fail(why.to_owned());
+            self.shared.reach.fail(why.to_owned());
         }
     }
 
     /// Begins to connect.
     fn attempt(&mut self, now: Time) {
         let shared = &self.shared;
-        let place = shared.places[self.place % shared.places.len()];
-        self.place += 1;
+        let place = shared.places[self.retries.next_place(shared.places.len())];
         let terms = terms(&shared.url, &shared.options, (shared.number, self.port));
         match Attempt::begin(&terms, place) {
             Ok(attempt) => {
@@ -165,10 +166,9 @@ impl Channel {
     }
 
     fn attempt_failed(&mut self, now: Time, why: &str) {
-        self.shared.report(&format!("no session: {why}"));
-        self.link = Link::Down { retry: now + self.pause };
-        self.pause = Span(2 * self.pause.0).min(PAUSES.1);
-        if self.outage.is_none_or(|until| now >= until) {
+        self.shared.reach.report(&format!("no session: {why}"));
+        self.link = Link::Down { retry: self.retries.failed(now) };
+        if self.retries.is_over(now) {
             self.fail_held();
         }
     }
@@ -178,17 +178,16 @@ impl Channel {
         let Link::Attempting { attempt, .. } = link else { return };
         let Some(Ready { session, found, attentions }) = attempt.into_ready() else { return };
         if let Some(difference) = self.shared.found.difference(&found) {
-            self.shared.fail(format!("the target came back with another disk: {difference}"));
+            self.shared.reach.fail(format!("the target came back with another disk: {difference}"));
             return self.fail_all(now);
         }
         // A unit that says nothing but that the nexus was lost still has its cache.
         let keeps_cache = !attentions.is_empty() && attentions.iter().all(|code| *code == NEXUS_LOSS);
         self.shared.watches.reopened(self.port, session.duplicate(), keeps_cache, &self.shared.unflushed);
         self.shared.counts.reconnects.fetch_add(1, Ordering::Relaxed);
-        self.shared.down.store(false, Ordering::SeqCst);
-        self.shared.recover();
+        self.shared.reach.note_up();
         self.link = Link::Up(session);
-        (self.outage, self.pause) = (None, PAUSES.0);
+        self.retries.succeeded();
         self.window = self.shared.options.depth as usize;
         self.resolve_unanswered();
         self.listen(true);
@@ -210,7 +209,7 @@ impl Channel {
 
     /// I/O was held as long as it may be.
     fn fail_held(&mut self) {
-        self.shared.down.store(true, Ordering::SeqCst);
+        self.shared.reach.note_down();
         while let Some(index) = self.outbox.pop_front() {
             self.finish(index, GONE);
         }

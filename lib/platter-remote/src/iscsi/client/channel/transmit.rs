@@ -137,7 +137,7 @@ impl Channel {
             Verdict::Failed(errno) => -i64::from(errno),
         };
         if result < 0 {
-            self.shared.report(&format!("the target answers: {}", judged.why));
+            self.shared.reach.report(&format!("the target answers: {}", judged.why));
         }
         self.finish(answer.token, result);
     }

@@ -6,11 +6,11 @@
 //! known (the network is silent), the change stays with the channel and counts as started, so that nothing newer overtakes it. After
 //! `reconnect` the disk has failed for good: nothing is sent any more, and the change is reported.
 
-use super::{Attempt, Channel, Link, PAUSES, Settling};
+use super::{Attempt, Channel, Link, Settling};
 use crate::nbd::client::slots::State;
 use crate::nbd::handshake::{Export, Handshake, Outcome};
 use platter_block::bio::Op;
-use platter_block::time::{Span, Time};
+use platter_block::time::Time;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ const FAILED: i64 = -(libc::EIO as i64);
 impl Channel {
     /// Goes on with what can be done now.
     pub(super) fn advance(&mut self, now: Time) {
-        if self.shared.failure().is_some() {
+        if self.shared.reach.failure().is_some() {
             return self.fail_all(now);
         }
         self.end_unanswered(now);
@@ -57,7 +57,7 @@ impl Channel {
                         return;
                     }
                     if !due {
-                        if self.outage.is_none_or(|until| now >= until) {
+                        if self.retries.is_over(now) {
                             self.fail_held();
                         }
                         return;
@@ -109,7 +109,7 @@ impl Channel {
         if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
             self.shared.end(socket);
         }
-        self.shared.report(why);
+        self.shared.reach.report(why);
         (self.payload, self.again) = (None, None);
         self.drop_partial();
         (self.begin, self.end) = (0, 0);
@@ -127,8 +127,7 @@ impl Channel {
 
     fn go_down(&mut self, now: Time) {
         self.link = Link::Down { retry: now };
-        self.pause = PAUSES.0;
-        self.outage = Some(now + self.shared.options.reconnect);
+        self.retries.lost(now + self.shared.options.reconnect);
     }
 
     /// The server may still carry out a change that was sent over a lost connection: it is not reported.
@@ -138,7 +137,7 @@ impl Channel {
         if slot.tag.is_none() {
             self.replaying -= 1;
             self.slots.put(index);
-            self.shared.fail("the connection was lost while earlier writes were repeated, and the server may still repeat some".to_owned());
+            self.shared.reach.fail("the connection was lost while earlier writes were repeated, and the server may still repeat some".to_owned());
             return;
         }
         slot.state = State::Unanswered(until);
@@ -160,7 +159,7 @@ impl Channel {
         if self.next_unanswered().is_some_and(|until| now >= until) {
             let why = "the connection was lost without a sign that the server is done with it, so an earlier write may \
                        still change the disk at any time; open it again when the server is known to be idle";
-            self.shared.fail(why.to_owned());
+            self.shared.reach.fail(why.to_owned());
             self.fail_all(now);
         }
     }
@@ -173,10 +172,10 @@ impl Channel {
                 && slot.early.is_none()
                 && matches!(slot.state, State::Sent | State::Unanswered(_))
         });
-        if is_left && self.shared.failure().is_none() {
+        if is_left && self.shared.reach.failure().is_none() {
             let why = "a connection was closed before the server had answered a write, which may still change the disk at any \
                        time; open it again when the server is known to be idle";
-            self.shared.fail(why.to_owned());
+            self.shared.reach.fail(why.to_owned());
         }
     }
 
@@ -184,7 +183,7 @@ impl Channel {
     pub(super) fn violated(&mut self, now: Time, what: &str) {
         let Link::Up { socket, .. } = &self.link else { return };
         let socket = Arc::clone(socket);
-        self.shared.report(&format!("the server does not keep to the NBD protocol: {what}"));
+        self.shared.reach.report(&format!("the server does not keep to the NBD protocol: {what}"));
         socket.end_output();
         (self.payload, self.again) = (None, None);
         self.drop_partial();
@@ -229,7 +228,7 @@ impl Channel {
                 self.finish(index, FAILED);
             }
         }
-        let trouble = self.shared.trouble();
+        let trouble = self.shared.reach.trouble();
         self.lost(now, &trouble, closed);
         true
     }
@@ -246,7 +245,7 @@ impl Channel {
         self.outbox.push_front(index);
         if let Link::Up { socket, leaving: leaving @ None } = &mut self.link {
             *leaving = Some(now + self.shared.options.peer_timeout);
-            self.shared.report("the server is shutting down");
+            self.shared.reach.report("the server is shutting down");
             socket.end_output();
             self.drop_partial();
         }
@@ -255,8 +254,7 @@ impl Channel {
     /// Begins to connect.
     fn attempt(&mut self, now: Time) {
         let shared = &self.shared;
-        let place = &shared.places[self.place % shared.places.len()];
-        self.place += 1;
+        let place = &shared.places[self.retries.next_place(shared.places.len())];
         let handshake = Handshake::open(&shared.uri.export);
         match Attempt::begin(place, shared.options.peer_timeout, handshake) {
             Ok(attempt) => {
@@ -269,17 +267,16 @@ impl Channel {
     }
 
     fn attempt_failed(&mut self, now: Time, why: &str) {
-        self.shared.report(&format!("no connection: {why}"));
-        self.link = Link::Down { retry: now + self.pause };
-        self.pause = Span(2 * self.pause.0).min(PAUSES.1);
-        if self.outage.is_none_or(|until| now >= until) {
+        self.shared.reach.report(&format!("no connection: {why}"));
+        self.link = Link::Down { retry: self.retries.failed(now) };
+        if self.retries.is_over(now) {
             self.fail_held();
         }
     }
 
     fn established(&mut self, now: Time, export: &Export) {
         if let Err(why) = self.shared.check(export) {
-            self.shared.fail(why);
+            self.shared.reach.fail(why);
             return self.fail_all(now);
         }
         let link = std::mem::replace(&mut self.link, Link::Down { retry: now });
@@ -288,10 +285,9 @@ impl Channel {
         self.shared.look_at_all();
         self.shared.add(&socket);
         self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
-        self.shared.down.store(false, Ordering::SeqCst);
-        self.shared.recover();
+        self.shared.reach.note_up();
         self.link = Link::Up { socket, leaving: None };
-        (self.outage, self.pause) = (None, PAUSES.0);
+        self.retries.succeeded();
         self.replay = self.shared.unflushed.to_replay();
         if self.shared.options.replay > 0 {
             self.settling = Settling::Due;
@@ -301,7 +297,7 @@ impl Channel {
 
     /// I/O was held as long as it may be.
     fn fail_held(&mut self) {
-        self.shared.down.store(true, Ordering::SeqCst);
+        self.shared.reach.note_down();
         while let Some(index) = self.outbox.pop_front() {
             self.finish(index, GONE);
         }
@@ -312,7 +308,7 @@ impl Channel {
 
     /// The disk must not be used any more: everything fails.
     pub(super) fn fail_all(&mut self, now: Time) {
-        self.end_link(self.shared.failure().unwrap_or_default().to_owned().as_str());
+        self.end_link(self.shared.reach.failure().unwrap_or_default().to_owned().as_str());
         self.link = Link::Down { retry: now };
         self.outbox.clear();
         self.forget_own();

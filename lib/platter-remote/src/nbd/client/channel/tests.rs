@@ -107,7 +107,7 @@ fn reported(ask: impl FnOnce(&mut Channel)) -> (Vec<Completion>, bool) {
     drop(server);
     channel.broken(NOW, &io::Error::from_raw_os_error(libc::ETIMEDOUT));
     channel.advance(NOW + shared.options.reconnect);
-    (std::mem::take(&mut channel.ready), shared.failure().is_some())
+    (std::mem::take(&mut channel.ready), shared.reach.failure().is_some())
 }
 
 #[test]
@@ -166,5 +166,5 @@ fn a_channel_that_is_dropped_when_the_server_has_closed_leaves_nothing() {
     let (mut first, mut server) = channel(&shared);
     write(&mut first, 3, &mut server);
     drop((server, first));
-    assert_eq!(shared.failure(), None);
+    assert_eq!(shared.reach.failure(), None);
 }
