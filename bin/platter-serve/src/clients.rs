@@ -179,6 +179,13 @@ pub struct Connected {
     client: Arc<Client>,
 }
 
+impl Connected {
+    /// A reference that may outlive it.
+    pub(crate) fn shared(&self) -> Arc<Client> {
+        Arc::clone(&self.client)
+    }
+}
+
 impl std::ops::Deref for Connected {
     type Target = Client;
 

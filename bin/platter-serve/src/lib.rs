@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod admission;
 pub mod age;
 mod buffers;
 mod changes;

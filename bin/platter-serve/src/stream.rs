@@ -2,7 +2,6 @@
 //! and the parts of a connection that do not depend on the protocol.
 
 pub(crate) mod address;
-pub(crate) mod admission;
 pub(crate) mod copies;
 pub(crate) mod inbox;
 pub(crate) mod server;

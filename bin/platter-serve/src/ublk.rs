@@ -287,7 +287,7 @@ impl Queue {
         let channel = shared.served.device().channel(depth).map_err(|error| error.to_string())?;
         let client = connect((&*devices, &clients), &shared, &peer, jobs)?;
         let wake = EventFd::new().map(Arc::new).map_err(|error| error.to_string())?;
-        shared.add(&wake);
+        shared.bells.add(&wake);
         let copies = info.flags & feature::USER_COPY != 0;
         let port = QueueRing::new(device, queue, info.depth, info.max_io_bytes as usize, copies)
             .map_err(|error| format!("the driver does not give out requests: {error}"))?;

@@ -8,7 +8,6 @@
 //! - [`memory`], [`ring`] and [`request`]: what the guest has written, checked;
 //! - `inflight`: what the next server needs to go on.
 
-mod admission;
 mod common;
 mod disk;
 mod inflight;

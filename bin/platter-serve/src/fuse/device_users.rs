@@ -1,12 +1,14 @@
 //! The clients of a FUSE export: one for each device with open files.
 
-use super::device_user::{Bells, DeviceUser};
+use super::device_user::DeviceUser;
 use super::wire::KIND;
+use crate::admission::Bells;
 use crate::buffers::Budget;
 use crate::clients::{Client, Clients};
 use crate::events::{Event, Log};
 use crate::restart::FirstFlush;
 use crate::served::{Devices, Served};
+use platter_block::lane::Bell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -20,6 +22,7 @@ pub(super) struct DeviceUsers {
     next: AtomicU64,
     /// How many have ended.
     ended: AtomicU64,
+    /// Those of all threads of the export.
     pub(super) bells: Arc<Bells>,
     devices: Arc<Devices>,
     clients: Arc<Clients>,

@@ -1,6 +1,7 @@
 //! The descriptors of a thread, and replies to the kernel.
 
 use super::wire;
+use platter_block::lane::Bell;
 use platter_disk::pool::PoolBuf;
 use platter_wait::{Epoll, EventFd, EventFlags};
 use rustix::io::Errno;
@@ -32,12 +33,6 @@ impl WorkerWake {
         })
     }
 
-    /// Ends the worker's sleep.
-    pub(super) fn ring(&self) {
-        self.rung.store(true, Ordering::SeqCst);
-        self.event.signal();
-    }
-
     /// A request that another thread has carried out for the worker is answered; gives its memory back.
     pub(super) fn finished(&self, memory: Option<PoolBuf>) {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner).extend(memory);
@@ -60,6 +55,13 @@ impl WorkerWake {
             // Between the two steps of `ring`: the next call finds the event.
             self.rung.store(true, Ordering::SeqCst);
         }
+    }
+}
+
+impl Bell for WorkerWake {
+    fn ring(&self) {
+        self.rung.store(true, Ordering::SeqCst);
+        self.event.signal();
     }
 }
 

@@ -5,6 +5,7 @@ use super::nodes::Nodes;
 use super::wire::{self, Fields, Header, Transfer, op, open_flag, seek};
 use crate::events::Log;
 use crate::export::Options;
+use platter_block::lane::Bell;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::sync::Arc;

@@ -85,8 +85,7 @@ fn run(jobs: &Receiver<Job>) {
             }
         };
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        user.client().end(mark);
-        user.complete(device.clock().now());
+        user.share.answered(mark, device.clock().now());
         bell.finished(work.into_memory());
     }
 }

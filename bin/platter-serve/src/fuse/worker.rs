@@ -9,18 +9,18 @@
 
 mod sleep;
 
-use super::device_user::{DeviceUser, Turn, Waiting};
+use super::device_user::DeviceUser;
 use super::post::{MAX_TRANSFER, Post, WorkerWake, reply};
 use super::shared::Shared;
 use super::slow::{Job as SlowJob, Work};
 use super::tries::Tries;
 use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
+use crate::admission::Admission;
 use crate::age::Mark;
 use crate::buffers::Buffers;
 use crate::events::Event;
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
 use platter_wait::Epoll;
@@ -41,6 +41,7 @@ const BATCH: usize = 32;
 /// The channel is closed before the client is gone.
 struct Open {
     channel: Channel,
+    admission: Admission,
     user: Arc<DeviceUser>,
 }
 
@@ -74,14 +75,9 @@ pub(super) struct Worker {
     slow_in_work: usize,
     /// Bytes of the last request that was received, if it waits to be admitted or for memory.
     held: Option<usize>,
-    /// It has been admitted.
-    admitted: bool,
-    /// The place of the device in which it is counted, until that has it. No other request is taken before it, so the place
-    /// is still that of the same device, or empty.
-    counted: Option<usize>,
-    /// When to ask again.
-    again_at: Option<Time>,
-    waiting: Waiting,
+    /// The place of the device that was asked for the present request, until that has it. No other request is taken before it,
+    /// so the place is still that of the same device, or empty.
+    asked: Option<usize>,
     tries: Tries,
     spare: Vec<Bio>,
     done: Vec<Bio>,
@@ -108,10 +104,7 @@ impl Worker {
             free: (0..depth).rev().collect(),
             slow_in_work: 0,
             held: None,
-            admitted: false,
-            counted: None,
-            again_at: None,
-            waiting: Waiting::default(),
+            asked: None,
             tries: Tries::default(),
             spare: Vec::new(),
             done: Vec::new(),
@@ -241,50 +234,37 @@ impl Worker {
                 }
             }
         }
-        self.admitted = false;
-        self.uncount();
-        self.waiting.end();
+        self.withdraw();
     }
 
     /// Whether a request may start: the client's share of the device.
     fn admits(&mut self, header: &Header) -> bool {
-        self.again_at = None;
-        if self.admitted || !matches!(header.opcode, op::READ | op::WRITE | op::FSYNC | op::FALLOCATE) {
+        if !matches!(header.opcode, op::READ | op::WRITE | op::FSYNC | op::FALLOCATE) {
             return true;
         }
         // What is wrong with the file is answered later.
-        let Ok(place) = self.open() else { return self.stops_asking() };
-        let Some(Some(open)) = self.opened.get(place) else { return true };
-        if !open.user.is_limited() && !self.waiting.asks() {
-            return true;
-        }
+        let Ok(place) = self.open() else { return true };
+        let Some(Some(open)) = self.opened.get_mut(place) else { return true };
+        self.asked = Some(place);
         let transfer = Transfer::parse(&self.head[IN_HEADER..]);
         let bytes = match (header.opcode, transfer) {
             (op::READ | op::WRITE, Some(transfer)) => u64::from(transfer.len),
             _ => 0,
         };
-        match open.user.admit(open.channel.clock().now(), bytes, self.waiting.asks()) {
-            Turn::Now => {
-                (self.admitted, self.counted) = (true, Some(place));
-                self.waiting.admitted();
-            }
-            Turn::Later { at, asks } => {
-                self.again_at = at;
-                self.waiting.begin(&open.user, asks);
-            }
-        }
-        self.admitted
+        open.admission.admits(open.channel.clock(), bytes)
     }
 
     fn refuse(&self, header: &Header, error: Errno) {
         reply(&self.fuse, header.unique, Err(error));
     }
 
-    /// The user that this thread asked at has ended.
-    fn stops_asking(&mut self) -> bool {
-        self.waiting.give_up();
-        self.admitted = true;
-        true
+    /// The present request does not go to a device, unless it has begun there.
+    fn withdraw(&mut self) {
+        if let Some(place) = self.asked.take()
+            && let Some(Some(open)) = self.opened.get_mut(place)
+        {
+            open.admission.withdraw(open.channel.now());
+        }
     }
 
     /// The place of the device of the request that was received, opening a channel if it is new here.
@@ -297,7 +277,7 @@ impl Worker {
         }
         let user = self.shared.users.find(handle).ok_or(Errno::NODEV)?;
         let channel = user.served().device().channel(self.slots.len()).map_err(|_| Errno::MFILE)?;
-        let open = Some(Open { channel, user });
+        let open = Some(Open { channel, admission: Admission::new(Arc::clone(&user.share)), user });
         if let Some(place) = self.opened.iter().position(Option::is_none) {
             self.opened[place] = open;
             return Ok(place);
@@ -344,25 +324,6 @@ impl Worker {
             self.submit(header, place, len as u32, bio, set);
         }
         true
-    }
-
-    /// Counts a request that goes to the device, unless it has been counted when it was admitted.
-    fn count(&mut self, place: usize) {
-        if self.counted.is_none()
-            && let Some(Some(open)) = self.opened.get(place)
-        {
-            open.user.start();
-            self.counted = Some(place);
-        }
-    }
-
-    /// A request that was counted does not go to the device.
-    fn uncount(&mut self) {
-        if let Some(place) = self.counted.take()
-            && let Some(Some(open)) = self.opened.get(place)
-        {
-            open.user.complete(open.channel.now());
-        }
     }
 
     fn write(&mut self, header: &Header, transfer: &Transfer) {
@@ -441,24 +402,24 @@ impl Worker {
 
     /// Has the thread for unaligned requests carry one out.
     fn pass_on(&mut self, header: &Header, place: usize, work: Work) {
-        self.count(place);
-        let Some(Some(open)) = self.opened.get(place) else { return };
+        let Some(Some(open)) = self.opened.get_mut(place) else { return };
+        self.asked = None;
         let job = SlowJob {
             fuse: Arc::clone(&self.fuse),
             unique: header.unique,
             user: Arc::clone(&open.user),
-            mark: self.waiting.take(&open.user),
+            mark: open.admission.start(),
             work,
             bell: Arc::clone(&self.bell),
         };
         open.user.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
         match self.slow.send(job) {
             // That thread tells when it has completed.
-            Ok(()) => (self.slow_in_work, self.counted) = (self.slow_in_work + 1, None),
+            Ok(()) => self.slow_in_work += 1,
             Err(refused) => {
                 let SlowJob { user, mark, work, .. } = refused.0;
                 user.client().counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-                user.client().end(mark);
+                open.admission.answered(mark, open.channel.now());
                 work.into_memory().into_iter().for_each(|memory| self.buffers.put(memory));
                 self.refuse(header, Errno::IO);
             }
@@ -470,14 +431,12 @@ impl Worker {
     }
 
     fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<usize, Fault>) {
-        self.count(place);
         let slot = self.free.pop();
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
             return self.refuse(header, Errno::IO);
         };
-        // It completes with its bio.
-        self.counted = None;
-        let mark = self.waiting.take(&open.user);
+        self.asked = None;
+        let mark = open.admission.start();
         self.slots[slot] = Slot { unique: header.unique, place, len, capacity: set.unwrap_or(0), mark };
         bio.set_token(slot as u64);
         // Fair elevators tell processes apart by it.
@@ -514,8 +473,7 @@ impl Worker {
         let Some(Some(open)) = self.opened.get(place) else { return };
         let counts = &open.user.client().counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        open.user.client().end(mark);
-        open.user.complete(open.channel.now());
+        open.admission.answered(mark, open.channel.now());
         let told = (open.user.client(), &self.shared.log);
         let status = open.user.first_flush().settle(open.user.served().device(), told, op, status);
         match (op, status, &buffer) {

@@ -7,8 +7,8 @@ use super::texts::Texts;
 use crate::clients::NotTaken;
 use crate::events::Event;
 use crate::served::Served;
-use crate::stream::admission::Admission;
 use crate::stream::shared::{Place, Shared};
+use crate::stream::sleep::Sleep;
 use crate::stream::socket::{Mode, Socket};
 use platter_remote::iscsi::text;
 use platter_remote::iscsi::wire::{HEADER_BYTES, Header, NO_TAG, at, flag, opcode, padding};
@@ -94,11 +94,11 @@ fn begin(
     })?;
     let mut refuse = |why| refuse_with(Status::OUT_OF_RESOURCES, why);
     place.is_client(client.id);
-    let admission = Admission::join(&served, &client, socket.fd())
+    let sleep = Sleep::new(socket)
         .map_err(|errno| refuse(format!("no descriptor for another connection: {errno}")))?;
-    let attached = unit.connect(&agreed.port, admission.bell());
+    let attached = unit.connect(&agreed.port, sleep.bell());
     let address = local_address(socket);
-    let parts = SessionParts { socket, client: &client, shared, served, admission, attached, address };
+    let parts = SessionParts { socket, client: &client, shared, served, sleep, attached, address };
     let session = Session::new(parts, &agreed, &first).map_err(&mut refuse)?;
     wire.send(response, &answer)?;
     socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string())?;

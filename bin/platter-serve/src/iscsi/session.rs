@@ -13,13 +13,13 @@ mod work;
 use super::login::{Agreed, MAX_RECEIVE, Params};
 use super::texts::Texts;
 use super::unit::Attached;
+use crate::admission::Admission;
 use crate::buffers::Buffers;
-use crate::clients::Client;
+use crate::clients::{Client, Connected};
 use crate::events::Log;
 use crate::export::Options;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use crate::stream::admission::Admission;
 use crate::stream::copies::Copies;
 use crate::stream::inbox::Inbox;
 use crate::stream::shared::Shared;
@@ -51,10 +51,10 @@ const MAX_UNSENT_BYTES: usize = 1 << 20;
 /// The parts of a session that exist before it.
 pub(super) struct SessionParts<'a> {
     pub(super) socket: &'a Arc<Socket>,
-    pub(super) client: &'a Client,
+    pub(super) client: &'a Connected,
     pub(super) shared: &'a Shared,
     pub(super) served: Arc<Served>,
-    pub(super) admission: Admission,
+    pub(super) sleep: Sleep,
     pub(super) attached: Attached,
     /// The address at which the initiator reached the server.
     pub(super) address: Option<String>,
@@ -122,6 +122,7 @@ impl<'a> Session<'a> {
         let options = &parts.shared.options;
         // Answered commands that wait to be sent have slots as well.
         let slots = Slots::new(2 * options.depth);
+        let admission = Admission::join(&parts.served, parts.client, parts.sleep.bell());
         let channel = parts.served.device().channel(2 * options.depth).map_err(|error| error.to_string())?;
         Ok(Session {
             socket: parts.socket,
@@ -132,7 +133,7 @@ impl<'a> Session<'a> {
             address: parts.address,
             first_flush: parts.served.newcomer(),
             served: parts.served,
-            admission: parts.admission,
+            admission,
             channel,
             params: agreed.params,
             digests: Digests { header: agreed.params.header_digest, data: agreed.params.data_digest },
@@ -158,7 +159,7 @@ impl<'a> Session<'a> {
             outbox: Outbox::default(),
             spare: Vec::new(),
             done: Vec::new(),
-            sleep: Sleep::default(),
+            sleep: parts.sleep,
             ended: None,
             reported: false,
             rounds_left: LAST_ROUNDS,

@@ -41,7 +41,7 @@ pub(super) fn run(place: &Place) {
         link.stage();
     }
     let session = socket.set_timeouts(None, Some(IDLE)).map_err(|errno| errno.to_string()).and_then(|()| {
-        let others = (&*client, &shared.log, &shared.stopping);
+        let others = (&client, &shared.log, &shared.stopping);
         Session::new(link, agreed, input.unread(), &shared.options, others)
     });
     drop(input);

@@ -14,14 +14,14 @@ mod work;
 use super::link::Link;
 use super::negotiation::Agreed;
 use super::terms::{Plan, Terms};
+use crate::admission::Admission;
 use crate::buffers::Buffers;
-use crate::clients::Client;
+use crate::clients::{Client, Connected};
 use crate::events::Log;
 use crate::export::Options;
 use crate::moderation::Moderation;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use crate::stream::admission::Admission;
 use crate::stream::copies::Copies;
 use crate::stream::inbox::Inbox;
 use crate::stream::sleep::{Sleep, Wants};
@@ -141,18 +141,18 @@ impl<'a> Session<'a> {
         agreed: Agreed,
         first: &[u8],
         options: &Options,
-        (client, log, stopping): (&'a Client, &'a Log, &'a AtomicBool),
+        (client, log, stopping): (&'a Connected, &'a Log, &'a AtomicBool),
     ) -> Result<Session<'a>, String> {
         let channel = agreed.served.device().channel(options.depth).map_err(|error| error.to_string())?;
-        let admission = Admission::join(&agreed.served, client, link.socket().fd())
+        let sleep = Sleep::new(link.socket())
             .map_err(|errno| format!("no descriptor for another connection: {errno}"))?;
         Ok(Session {
             link,
             client,
             log,
             first_flush: agreed.served.newcomer(),
+            admission: Admission::join(&agreed.served, client, sleep.bell()),
             served: agreed.served,
-            admission,
             terms: agreed.terms,
             sparse_reads: options.sparse_reads,
             channel,
@@ -169,7 +169,7 @@ impl<'a> Session<'a> {
             outbox: Outbox::default(),
             spare: Vec::new(),
             done: Vec::new(),
-            sleep: Sleep::default(),
+            sleep,
             ended: None,
             reported: false,
             stopping,
@@ -339,7 +339,6 @@ impl<'a> Session<'a> {
             if self.stalled {
                 return;
             }
-            self.admission.taken();
             self.moderation.taken(1);
         }
     }
@@ -359,7 +358,7 @@ impl<'a> Session<'a> {
             // The length of a request that is refused is any number, and moves nothing.
             _ => 0,
         };
-        self.admission.admits(self.client, self.channel.clock(), bytes)
+        self.admission.admits(self.channel.clock(), bytes)
     }
 
     /// A request that was taken has its answer.
@@ -367,7 +366,7 @@ impl<'a> Session<'a> {
     pub(super) fn answered(&mut self, slot: u16) {
         self.unlock_blocks(slot);
         let mark = self.slots.get(slot).mark;
-        self.admission.answered(self.client, mark, self.channel.now());
+        self.admission.answered(mark, self.channel.now());
     }
 
     fn finish_all(&mut self) {

@@ -1,12 +1,15 @@
 //! The sleep of a connection's thread: until the socket, the device or another thread has something for it.
 
-use super::admission::Admission;
 use super::socket::Socket;
+use crate::admission::Admission;
 use platter_block::bio::Bio;
+use platter_block::lane::Bell;
 use platter_disk::channel::Channel;
-use platter_wait::{Epoll, EventFlags};
+use platter_wait::{Epoll, EventFd, EventFlags, is_ready};
 use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::sync::Arc;
 
 /// What ends a sleep, besides bios that complete and requests that are admitted.
 #[derive(Clone, Copy, Debug)]
@@ -15,17 +18,32 @@ pub(crate) struct Wants {
     pub(crate) receives: bool,
     /// Something can be sent.
     pub(crate) sends: bool,
-    /// The bell of the [`Admission`] is rung.
+    /// The bell of the [`Sleep`] is rung.
     pub(crate) wakes: bool,
 }
 
-#[derive(Default)]
 pub(crate) struct Sleep {
+    wake: Arc<EventFd>,
+    /// Readable once the peer sends no more requests.
+    hangup: Epoll,
     /// A descriptor that is readable while the socket can be written to; made at first need.
     writable: Option<Epoll>,
 }
 
 impl Sleep {
+    /// # Errors
+    /// There is no free descriptor.
+    pub(crate) fn new(socket: &Socket) -> io::Result<Sleep> {
+        let (wake, hangup) = (Arc::new(EventFd::new()?), Epoll::new()?);
+        hangup.add(socket.fd(), EventFlags::RDHUP)?;
+        Ok(Sleep { wake, hangup, writable: None })
+    }
+
+    /// Ends a sleep for a request that waits, or one that wants to be woken.
+    pub(crate) fn bell(&self) -> Arc<dyn Bell> {
+        Arc::clone(&self.wake) as Arc<dyn Bell>
+    }
+
     /// Sleeps until there is something to do. Bios that are complete go to `done`.
     pub(crate) fn sleep(
         &mut self,
@@ -40,12 +58,11 @@ impl Sleep {
             return on_socket(socket, wants);
         }
         let writable = if wants.sends { self.writable(socket) } else { None };
-        let [wake, hangup] = admission.descriptors();
         let all = [
             wants.receives.then(|| socket.descriptor()),
             writable,
-            (waits || wants.wakes).then_some(wake),
-            waits.then_some(hangup),
+            (waits || wants.wakes).then(|| self.wake.raw()),
+            waits.then(|| self.hangup.as_raw_fd()),
         ];
         let mut descriptors = [0; 4];
         let mut count = 0;
@@ -53,24 +70,13 @@ impl Sleep {
             descriptors[count] = descriptor;
             count += 1;
         }
-        let descriptors = &descriptors[..count];
-        if !waits {
-            channel.wait_or_readable(done, descriptors, None);
-            if wants.wakes {
-                admission.woken();
-            }
-            return;
-        }
-        let clock = channel.clock().clone();
-        match (clock.simulated(), admission.again_at()) {
-            // Virtual time passes only when a program that waits lets it.
-            (Some(clock), Some(at)) if channel.outstanding() == 0 => clock.advance_to(at),
-            _ => {
-                let timeout = admission.timeout(clock.now());
-                channel.wait_or_readable(done, descriptors, timeout);
+        admission.sleep(channel, done, &descriptors[..count]);
+        if waits || wants.wakes {
+            self.wake.clear();
+            if !admission.has_ended() && is_ready(&self.hangup, PollFlags::IN) {
+                admission.end();
             }
         }
-        admission.woken();
     }
 
     fn writable(&mut self, socket: &Socket) -> Option<RawFd> {

@@ -1,11 +1,12 @@
 //! What the threads of a block device share.
 
+use crate::admission::Bells;
 use crate::events::Log;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use platter_wait::EventFd;
+use platter_block::lane::Bell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What all threads of a block device share.
 pub(super) struct Shared {
@@ -15,7 +16,8 @@ pub(super) struct Shared {
     /// One for all queues: the kernel's flush is one of the whole block device.
     pub(super) first_flush: FirstFlush,
     hands_on: AtomicBool,
-    wakes: Mutex<Vec<Arc<EventFd>>>,
+    /// Those of all workers.
+    pub(super) bells: Bells,
 }
 
 impl Shared {
@@ -25,18 +27,14 @@ impl Shared {
         log: Log,
         first_flush: FirstFlush,
     ) -> Arc<Shared> {
-        let (hands_on, wakes) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Shared { served, memory_bytes, log, first_flush, hands_on, wakes })
-    }
-
-    pub(super) fn add(&self, wake: &Arc<EventFd>) {
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(wake));
+        let (hands_on, bells) = (AtomicBool::new(false), Bells::default());
+        Arc::new(Shared { served, memory_bytes, log, first_flush, hands_on, bells })
     }
 
     /// Ends the workers without an end of the block device: what they have not started is left to the next server.
     pub(super) fn hand_on(&self) {
         self.hands_on.store(true, Ordering::Relaxed);
-        self.wakes.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|wake| wake.signal());
+        self.bells.ring();
     }
 
     #[inline]

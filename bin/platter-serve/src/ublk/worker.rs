@@ -7,11 +7,11 @@ use super::abi::{Request, op};
 use super::params::MAX_TRANSFER;
 use super::port::Port;
 use super::shared::Shared;
+use crate::admission::Admission;
 use crate::age::Mark;
 use crate::buffers::Buffers;
-use crate::clients::{Client, Connected, Waiting};
+use crate::clients::{Client, Connected};
 use crate::events::Event;
-use crate::qos::{Admit, Share};
 use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::lane::Bell;
@@ -58,8 +58,7 @@ pub(super) struct Worker<P: Port> {
     port: P,
     // The channel is closed before the client is gone.
     channel: Channel,
-    share: Share,
-    waiting: Waiting,
+    admission: Admission,
     client: Connected,
     wake: Arc<EventFd>,
     shared: Arc<Shared>,
@@ -69,9 +68,8 @@ pub(super) struct Worker<P: Port> {
     arrived: Vec<u16>,
     /// Those that have not been started, oldest first.
     queue: VecDeque<u16>,
-    /// The first of them was admitted or has started, and waits for memory.
-    admitted: bool,
-    waits: Option<Admit>,
+    /// The first of them has started, and waits for memory.
+    lacks_memory: bool,
     done: Vec<Bio>,
     spare: Vec<Bio>,
     /// There are answers that the port has not handed over.
@@ -88,20 +86,18 @@ impl<P: Port> Worker<P> {
         shared: Arc<Shared>,
         depth: u16,
     ) -> Worker<P> {
-        let share = shared.served.qos().join(client.id, Arc::clone(&wake) as Arc<dyn Bell>);
+        let bell = Arc::clone(&wake) as Arc<dyn Bell>;
         Worker {
             port,
             channel,
-            share,
-            waiting: client.waiting(),
+            admission: Admission::join(&shared.served, &client, bell),
             buffers: Buffers::new(shared.memory_bytes, client.memory()),
             client,
             wake,
             slots: vec![Slot::default(); usize::from(depth)],
             arrived: Vec::new(),
             queue: VecDeque::new(),
-            admitted: false,
-            waits: None,
+            lacks_memory: false,
             done: Vec::new(),
             spare: Vec::new(),
             has_answered: false,
@@ -159,11 +155,7 @@ impl<P: Port> Worker<P> {
                 self.buffers.trim();
             }
         } else {
-            let again = match self.waits {
-                Some(Admit::At(at)) => Some(at.since(self.channel.clock().now())),
-                _ => None,
-            };
-            self.channel.wait_or_readable(&mut self.done, &descriptors, again);
+            self.admission.sleep(&mut self.channel, &mut self.done, &descriptors);
         }
         self.wake.clear();
     }
@@ -171,37 +163,33 @@ impl<P: Port> Worker<P> {
     fn start_all(&mut self) {
         while let Some(&tag) = self.queue.front() {
             let request = self.port.request(tag);
-            if !self.admits(&request) || !self.start(tag, &request) {
+            if !self.lacks_memory && !self.admits(tag, &request) {
+                return;
+            }
+            self.lacks_memory = !self.start(tag, &request);
+            if self.lacks_memory {
                 return;
             }
             self.queue.pop_front();
-            self.admitted = false;
         }
     }
 
     /// Whether a request may start: the client's share of the device.
-    fn admits(&mut self, request: &Request) -> bool {
-        self.waits = None;
-        if !self.admitted && !self.share.is_limited() {
-            self.share.start();
-            self.admitted = true;
-        }
-        if self.admitted {
-            self.waiting.set(0);
-            return true;
-        }
+    fn admits(&mut self, tag: u16, request: &Request) -> bool {
         let bytes = match request.op() {
             op::READ | op::WRITE => request.len(),
             op::WRITE_ZEROES => self.shared.served.data_of_zeroes(request.len(), !request.has(op::NOUNMAP)),
             _ => 0,
         };
-        match self.share.admit(self.channel.clock().now(), bytes) {
-            Admit::Now => self.admitted = true,
-            later => self.waits = Some(later),
+        let slot = &mut self.slots[usize::from(tag)];
+        self.admission.set_next(slot.mark);
+        let admits = self.admission.admits(self.channel.clock(), bytes);
+        match admits {
+            true => slot.mark = self.admission.start(),
+            // When the first may start, the next ones ask at once.
+            false => self.admission.count_waiting(self.queue.len()),
         }
-        // When the first may start, the next ones ask at once.
-        self.waiting.set(if self.admitted { 0 } else { self.queue.len() as u32 });
-        self.admitted
+        admits
     }
 
     /// Begins a request. `false`: there is no memory for it yet.
@@ -296,8 +284,7 @@ impl<P: Port> Worker<P> {
 
     fn answer(&mut self, tag: u16, result: i32) {
         self.client.counts.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.client.end(self.slots[usize::from(tag)].mark);
-        self.share.complete(self.channel.now());
+        self.admission.answered(self.slots[usize::from(tag)].mark, self.channel.now());
         self.port.answer(tag, result);
         self.has_answered = true;
     }

@@ -1,6 +1,6 @@
 //! What the threads of a session share.
 
-use super::admission::Admission;
+use crate::admission::{Bells, ClientShare};
 use crate::clients::Connected;
 use crate::events::Log;
 use crate::restart::FirstFlush;
@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Common {
     pub(super) served: Arc<Served>,
     pub(super) client: Arc<Connected>,
-    pub(super) admission: Arc<Admission>,
+    pub(super) share: Arc<ClientShare>,
+    /// Those of all queues.
+    pub(super) bells: Arc<Bells>,
     pub(super) log: Log,
     pub(super) first_flush: FirstFlush,
     /// Writes are durable only after a flush.

@@ -5,7 +5,6 @@
 
 mod data;
 
-use super::admission::Turn;
 use super::common::{Common, Line, Stop};
 use super::inflight::Journal;
 use super::memory::{Lent, Memory};
@@ -13,13 +12,12 @@ use super::polling::Polling;
 use super::request::{ID_BYTES, Parser, Range, Request, Rules, Status, Work, write_data, write_status};
 use super::ring::{Malformed, Ring};
 use super::tally::Tally;
+use crate::admission::Admission;
 use crate::age::Mark;
-use crate::clients::Waiting;
 use crate::events::Event;
 use crate::moderation::Moderation;
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
-use platter_block::time::Time;
 use platter_disk::channel::Channel;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -83,11 +81,7 @@ pub(super) struct Worker {
     free: Vec<u16>,
     /// The slot of a request that waits to be admitted.
     held: Option<u16>,
-    /// This queue has the place of its client to wait, and when to ask again.
-    asks: bool,
-    /// The request at the front, counted while it waits.
-    waiting: Waiting,
-    again_at: Option<Time>,
+    admission: Admission,
     /// How many further chains are taken. `None`: any number.
     left: Option<u16>,
     tally: Tally,
@@ -129,9 +123,7 @@ impl Worker {
             slots: (0..depth).map(slot).collect(),
             free: (0..depth as u16).rev().collect(),
             held: None,
-            asks: false,
-            waiting: common.client.waiting(),
-            again_at: None,
+            admission: Admission::new(Arc::clone(&common.share)),
             left: None,
             tally: Tally::default(),
             moderation: Moderation::new(MANY),
@@ -259,23 +251,14 @@ impl Worker {
         entry.work = self.parser.parse(&self.ring, head, &rules, &mut entry.request)?;
         (entry.head, entry.range, entry.done) = (head, 0, 0);
         entry.is_durable = false;
-        entry.mark = self.common.client.begin();
         self.tally.begun();
         Ok(())
     }
 
-    /// Whether a request is admitted: the client's share of the device. If so, it starts.
+    /// Whether a request is admitted: the client's share of the device.
     fn admits(&mut self, slot: u16) -> bool {
-        self.again_at = None;
-        // What was taken by a queue that ends is not held back: the server may be stopping.
-        let ends = self.left.is_some();
-        if ends && std::mem::take(&mut self.asks) {
-            self.common.admission.give_up();
-        }
-        if ends || !self.common.admission.is_limited() && !self.asks {
-            self.common.admission.start();
-            self.waiting.set(0);
-            return true;
+        if self.left.is_some() {
+            self.admission.end();
         }
         let entry = &self.slots[usize::from(slot)];
         let bytes = match entry.work {
@@ -283,22 +266,12 @@ impl Worker {
             Work::Zero { unmap } => self.common.served.data_of_zeroes(entry.request.range_bytes(), unmap),
             _ => 0,
         };
-        match self.common.admission.admit(self.channel.clock().now(), bytes, self.asks) {
-            Turn::Now => {
-                self.asks = false;
-                self.waiting.set(0);
-                true
-            }
-            Turn::Later { at, asks } => {
-                (self.asks, self.again_at) = (asks, at);
-                self.waiting.set(1);
-                false
-            }
-        }
+        self.admission.admits(self.channel.clock(), bytes)
     }
 
     fn start(&mut self, slot: u16) {
         let entry = &mut self.slots[usize::from(slot)];
+        entry.mark = self.admission.start();
         match entry.work {
             Work::Read(range) => self.transfer(slot, Op::Read, range),
             Work::Write(range) => self.transfer(slot, Op::Write, range),
@@ -464,8 +437,7 @@ impl Worker {
         if let Some(journal) = &self.journal {
             journal.ended(head, self.ring.used_index());
         }
-        self.common.client.end(entry.mark);
-        self.common.admission.complete(self.channel.now());
+        self.admission.answered(entry.mark, self.channel.now());
         self.tally.ended();
         self.free.push(slot);
     }
@@ -521,15 +493,7 @@ impl Worker {
         }
         let (wake, kick) = (self.line.wake.raw(), self.kick.as_raw_fd());
         let descriptors = if takes { &[wake, kick][..] } else { &[wake] };
-        let clock = self.channel.clock().clone();
-        match (clock.simulated(), self.again_at) {
-            // Virtual time passes only when a program that waits lets it.
-            (Some(clock), Some(at)) if self.channel.outstanding() == 0 => clock.advance_to(at),
-            _ => {
-                let timeout = self.again_at.map(|at| at.since(clock.now()));
-                self.channel.wait_or_readable(&mut self.done, descriptors, timeout);
-            }
-        }
+        self.admission.sleep(&mut self.channel, &mut self.done, descriptors);
         // The guest's notification is the usual one. A wake-up that came with it ends the next sleep.
         let is_kicked = self.done.is_empty() && takes && self.answer_kick()?;
         if self.done.is_empty() && !is_kicked {

@@ -1,6 +1,5 @@
 //! One front end: its messages, and the queues that they start and stop.
 
-use super::admission::{Admission, Bells};
 use super::common::{Common, Stop};
 use super::disk::{self, MAX_QUEUES, feature};
 use super::inflight::Inflight;
@@ -8,6 +7,7 @@ use super::link::{Found, Message, Socket, event, send};
 use super::memory::{MAX_REGIONS, Memory};
 use super::vring::{Failure, QueueStart, Vring};
 use super::wire::{self, Body, Numbered, protocol, request};
+use crate::admission::{Bells, ClientShare};
 use crate::clients::Connected;
 use crate::events::Log;
 use crate::served::Served;
@@ -46,7 +46,8 @@ pub(super) struct Start {
 
 pub(super) struct Session {
     start: Start,
-    admission: Arc<Admission>,
+    share: Arc<ClientShare>,
+    bells: Arc<Bells>,
     write_back: Arc<AtomicBool>,
     reported: Arc<AtomicBool>,
     common: Option<Arc<Common>>,
@@ -72,14 +73,15 @@ impl Session {
     /// There is no free descriptor.
     pub(super) fn new(start: Start) -> Result<Session, String> {
         let bells = Arc::new(Bells::default());
-        let share = start.served.qos().join(start.client.id, Arc::clone(&bells) as Arc<dyn Bell>);
+        let share = ClientShare::join(&start.served, &start.client, Arc::clone(&bells) as Arc<dyn Bell>);
         let resized =
             EventFd::new().map(Arc::new).map_err(|errno| format!("no descriptor for a session: {errno}"))?;
         let watcher = Arc::new(Resizes(Arc::clone(&resized)));
         let weak: Weak<Resizes> = Arc::downgrade(&watcher);
         start.served.device().watch(weak as Weak<dyn Watcher>);
         Ok(Session {
-            admission: Arc::new(Admission::new(share, bells)),
+            share,
+            bells,
             write_back: Arc::new(AtomicBool::new(true)),
             reported: Arc::default(),
             common: None,
@@ -177,7 +179,7 @@ impl Session {
     }
 
     fn common(&mut self) -> Arc<Common> {
-        let Session { start, common, admission, write_back, reported, inflight, .. } = self;
+        let Session { start, common, share, bells, write_back, reported, inflight, .. } = self;
         let made = common.get_or_insert_with(|| {
             let first_flush = match inflight {
                 // It is known what this guest was told.
@@ -188,7 +190,8 @@ impl Session {
             Arc::new(Common {
                 served: Arc::clone(&start.served),
                 client: Arc::clone(&start.client),
-                admission: Arc::clone(admission),
+                share: Arc::clone(share),
+                bells: Arc::clone(bells),
                 log: Arc::clone(&start.log),
                 first_flush,
                 write_back: Arc::clone(write_back),

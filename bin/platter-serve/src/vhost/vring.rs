@@ -98,7 +98,7 @@ impl Vring {
         let queue = Queue { number, ring, journal, recovered, kick };
         let (failure, error) = (Arc::clone(start.failure), Arc::clone(&self.error));
         let (common, its) = (Arc::clone(start.common), Arc::clone(&line));
-        start.common.admission.bells().add(&line.wake);
+        start.common.bells.add(&line.wake);
         let work = move || {
             let number = queue.number;
             let next = queue.ring.next_index();
@@ -128,7 +128,7 @@ impl Vring {
         if let Some(Running { line, common, thread }) = self.running.take() {
             // After a panic the index stays what it was.
             self.next = thread.join().unwrap_or(self.next);
-            common.admission.bells().remove(&line.wake);
+            common.bells.remove(&line.wake);
             line.wake.clear();
         }
     }

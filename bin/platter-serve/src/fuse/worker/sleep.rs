@@ -22,7 +22,6 @@ impl Worker {
     /// Answers what the devices still have: they use this worker's memory, and others may wait for it. A device that does
     /// not answer holds no answer of another one back.
     pub(super) fn end(mut self) {
-        self.uncount();
         self.take_no_more();
         self.finish_all();
         while self.opened.iter().flatten().any(|open| open.channel.outstanding() > 0) {
@@ -39,8 +38,7 @@ impl Worker {
     /// Takes nothing from the kernel any more. The request that is held is refused: it is not asked for again, and once its
     /// time to ask has passed no sleep would last.
     fn take_no_more(&mut self) {
-        self.waiting.end();
-        self.again_at = None;
+        self.withdraw();
         let held = self.held.take().and_then(|_| Header::parse(&self.head));
         if let Some(header) = held {
             self.refuse(&header, Errno::IO);
@@ -49,13 +47,13 @@ impl Worker {
 
     /// How long the request that is held has to wait at most.
     fn held_for(&self) -> Option<Span> {
-        let at = self.again_at.filter(|_| self.held.is_some())?;
-        let clock = self.opened.iter().flatten().next()?.channel.clock();
-        Some(at.since(clock.now()))
+        let open = self.opened.get(self.asked?)?.as_ref()?;
+        Some(open.admission.again_at()?.since(open.channel.clock().now()))
     }
 
     /// Sleeps until there is something to do. `takes`: also until the kernel has a request.
     pub(super) fn wait(&mut self, takes: bool) {
+        let held_for = self.held_for();
         let wake = if takes { self.any.as_raw_fd() } else { self.bell.event.raw() };
         let busy = |open: &&mut Open| open.channel.outstanding() > 0;
         let mut channels = self.opened.iter_mut().flatten().filter(busy);
@@ -68,7 +66,7 @@ impl Worker {
                     self.buffers.trim();
                 }
             } else {
-                let timeout = self.held_for().map(timespec);
+                let timeout = held_for.map(timespec);
                 let _ = poll(&mut [PollFd::new(&self.bell.event, PollFlags::IN)], timeout.as_ref());
             }
             return self.bell.clear();
@@ -76,7 +74,7 @@ impl Worker {
         self.descriptors.clear();
         self.descriptors.push(wake);
         let now = first.channel.clock().now();
-        let mut timeout = self.again_at.filter(|_| self.held.is_some()).map(|at| at.since(now));
+        let mut timeout = held_for;
         for other in channels {
             let seen = other.channel.descriptors(&mut self.descriptors);
             let at = other.channel.next_wakeup().map(|at: Time| at.since(now));
@@ -146,7 +144,7 @@ mod tests {
         }
         assert!(worker.held_for().is_some());
         worker.take_no_more();
-        assert_eq!((worker.held, worker.again_at), (None, None), "no sleep ends for it");
+        assert_eq!((worker.held, worker.held_for()), (None, None), "no sleep ends for it");
         worker.end();
         let refused = -Errno::IO.raw_os_error();
         assert_eq!([answer(&kernel), answer(&kernel)], [(2, refused), (1, 0)]);

@@ -110,7 +110,7 @@ impl Session<'_> {
     /// A command is over: it counts no longer as unanswered.
     fn close(&mut self, index: u16) {
         if let Some(mark) = self.slots.get(index).mark.take() {
-            self.admission.answered(self.client, mark, self.channel.now());
+            self.admission.answered(mark, self.channel.now());
         }
         self.slots.answered(index);
     }
@@ -119,7 +119,7 @@ impl Session<'_> {
     pub(super) fn drop_slot(&mut self, index: u16) {
         if self.asks.take_if(|asking| *asking == index).is_some() {
             // While it counts as waiting nothing is received, and a place that it was given is not free for others.
-            self.admission.withdraw(self.client, self.channel.now());
+            self.admission.withdraw(self.channel.now());
         }
         self.arrived.retain(|other| *other != index);
         self.close(index);

@@ -23,15 +23,13 @@ impl Session<'_> {
             let bytes = u64::from(if slot.flags & flag::READ != 0 { slot.expected } else { slot.wanted });
             // No command moves more, whatever the initiator expects.
             let bytes = bytes.min(MAX_TRANSFER);
-            if !self.admission.admits(self.client, self.channel.clock(), bytes) {
+            if !self.admission.admits(self.channel.clock(), bytes) {
                 self.asks = Some(index);
                 return;
             }
             self.asks = None;
             self.arrived.remove(at);
-            let mark = self.admission.counted(self.client);
-            self.admission.taken();
-            self.slots.get(index).mark = Some(mark);
+            self.slots.get(index).mark = Some(self.admission.start());
             self.begin(index);
         }
     }

@@ -35,7 +35,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    fn new(request: Request, mark: Mark) -> Slot {
+    fn new(request: Request) -> Slot {
+        let mark = Mark::default();
         Slot { request, job: Job::Flush, done: 0, capacity: 0, mark, locked: None }
     }
 }
@@ -47,7 +48,7 @@ pub(super) struct Slots {
 
 impl Slots {
     pub(super) fn new(depth: usize) -> Slots {
-        let empty = Slot::new(Request::default(), Mark::default());
+        let empty = Slot::new(Request::default());
         let count = depth.min(usize::from(u16::MAX)) as u16;
         Slots { all: vec![empty; usize::from(count)], free: (0..count).rev().collect() }
     }
@@ -62,9 +63,9 @@ impl Slots {
 
     /// A place for a request; `None`: all are in use.
     #[inline]
-    pub(super) fn take(&mut self, request: &Request, mark: Mark) -> Option<u16> {
+    pub(super) fn take(&mut self, request: &Request) -> Option<u16> {
         let index = self.free.pop()?;
-        self.all[usize::from(index)] = Slot::new(*request, mark);
+        self.all[usize::from(index)] = Slot::new(*request);
         Some(index)
     }
 

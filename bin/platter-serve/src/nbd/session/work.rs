@@ -30,11 +30,8 @@ impl Session<'_> {
         if data > 0 && buffer.is_none() {
             return false;
         }
-        let mark = self.admission.counted(self.client);
-        let Some(slot) = self.slots.take(request, mark) else {
-            self.client.end(mark);
-            return false;
-        };
+        let Some(slot) = self.slots.take(request) else { return false };
+        self.slots.get(slot).mark = self.admission.start();
         self.inbox.consume(Request::BYTES);
         let is_partial =
             matches!(plan, Plan::Read { .. } | Plan::Zeroes { .. } | Plan::Discard { .. } | Plan::ReadAhead)

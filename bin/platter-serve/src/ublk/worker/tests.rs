@@ -170,7 +170,7 @@ impl Rig {
         let channel = self.shared.served.device().channel(usize::from(DEPTH)).unwrap();
         let client = self.clients.connect(KIND, "d", "queue", || {}).unwrap();
         let (wake, shared) = (Arc::new(EventFd::new().unwrap()), Arc::clone(&self.shared));
-        shared.add(&wake);
+        shared.bells.add(&wake);
         let mut worker = Worker::new(Kernel::new(steps), channel, client, wake, shared, DEPTH);
         worker.run().unwrap();
         worker.end();

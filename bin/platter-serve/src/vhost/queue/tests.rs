@@ -1,11 +1,11 @@
 //! When a queue polls its ring, what it does with memory that a driver keeps, and what it leaves behind when it stops.
 
 use super::*;
+use crate::admission::{Bells, ClientShare};
 use crate::clients::Clients;
 use crate::qos::DeviceLimits;
 use crate::restart::FirstFlush;
 use crate::served::Served;
-use crate::vhost::admission::{Admission, Bells};
 use crate::vhost::common::Call;
 use crate::vhost::ring::Addresses;
 use platter::raid::{self, Array};
@@ -49,11 +49,13 @@ fn rig() -> Rig {
 fn rig_of(device: Device) -> Rig {
     let served = Arc::new(Served::new("disk", device).unwrap());
     let bells = Arc::new(Bells::default());
-    let share = served.qos().join(1, Arc::clone(&bells) as Arc<dyn Bell>);
+    let client = Arc::new(Clients::new(1).connect("vhost-user-blk", "disk", "guest", || {}).unwrap());
+    let share = ClientShare::join(&served, &client, Arc::clone(&bells) as Arc<dyn Bell>);
     let common = Arc::new(Common {
-        client: Arc::new(Clients::new(1).connect("vhost-user-blk", "disk", "guest", || {}).unwrap()),
+        client,
         served,
-        admission: Arc::new(Admission::new(share, bells)),
+        share,
+        bells,
         log: Arc::new(|_| {}),
         first_flush: FirstFlush::default(),
         write_back: Arc::new(AtomicBool::new(true)),
