@@ -3,6 +3,7 @@
 use crate::age::{Ages, Mark, Ticker};
 use crate::buffers::Budget;
 use crate::served::{Devices, Served};
+use platter_block::bio::Op;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -33,6 +34,35 @@ pub struct Counts {
     pub copied_bytes: AtomicU64,
     /// Requests that have not been answered.
     pub in_flight: AtomicU64,
+}
+
+/// Adds to a count.
+pub(crate) fn add(count: &AtomicU64, by: u64) {
+    count.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Adds to a count that only this thread writes, which saves an atomic addition.
+pub(crate) fn add_alone(count: &AtomicU64, by: u64) {
+    count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+}
+
+impl Counts {
+    /// A request has succeeded. `bytes`: those read or written; `add`: [`add`] or [`add_alone`].
+    #[inline]
+    pub(crate) fn completed(&self, op: Op, bytes: u64, add: impl Fn(&AtomicU64, u64)) {
+        match op {
+            Op::Read => {
+                add(&self.reads, 1);
+                add(&self.read_bytes, bytes);
+            }
+            Op::Write => {
+                add(&self.writes, 1);
+                add(&self.written_bytes, bytes);
+            }
+            Op::Flush => add(&self.flushes, 1),
+            _ => add(&self.discards, 1),
+        }
+    }
 }
 
 /// A connected client.

@@ -23,6 +23,7 @@
 
 mod admission;
 pub mod age;
+mod bios;
 mod buffers;
 mod changes;
 #[cfg(feature = "iscsi")]

@@ -6,6 +6,27 @@ use crate::restart::FirstFlush;
 use platter_block::bio::Op;
 use platter_block::fault::{Fault, Kind, Stage, Status};
 use platter_disk::device::Device;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the first failure of a client was logged. Further ones are only counted.
+#[derive(Default)]
+pub(crate) struct FirstFailure(AtomicBool);
+
+impl FirstFailure {
+    /// The device has failed a request of the client, for this range.
+    #[cold]
+    pub(crate) fn tell(
+        &self,
+        device: &Device,
+        (client, log): (&Client, &Log),
+        fault: Fault,
+        (op, pos, len): (Op, u64, u64),
+    ) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            log(&Event::Failed(client, &device.error(fault, op, pos, len, String::new()).to_string()));
+        }
+    }
+}
 
 impl FirstFlush {
     /// Called for each flush of the client: whether it must fail. `true` at most once for a loss, with a line in the log.

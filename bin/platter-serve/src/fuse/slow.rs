@@ -4,7 +4,8 @@
 use super::device_user::DeviceUser;
 use super::post::{WorkerWake, reply};
 use crate::age::Mark;
-use platter_block::bio::Flags;
+use crate::clients::add;
+use platter_block::bio::{Flags, Op};
 use platter_block::fault::Error;
 use platter_disk::device::Device;
 use platter_disk::pool::PoolBuf;
@@ -59,21 +60,19 @@ fn run(jobs: &Receiver<Job>) {
         let mut size = [0; 8];
         let result = match &mut work {
             Work::Read(pos, data) => device.read_at(data, *pos).map(|()| {
-                counts.reads.fetch_add(1, Ordering::Relaxed);
-                counts.read_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                counts.completed(Op::Read, data.len() as u64, add);
                 &data[..]
             }),
             Work::Write(pos, data, flags) => {
                 device.write_at_with(data, *pos, IoOptions::flags(*flags)).map(|()| {
-                    counts.writes.fetch_add(1, Ordering::Relaxed);
-                    counts.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                    counts.completed(Op::Write, data.len() as u64, add);
                     user.first_flush().wrote();
                     size[..4].copy_from_slice(&(data.len() as u32).to_ne_bytes());
                     &size[..]
                 })
             }
             Work::Zero(pos, len) => zero(device, *pos, *len).map(|()| {
-                counts.discards.fetch_add(1, Ordering::Relaxed);
+                counts.completed(Op::WriteZeroes, *len, add);
                 &[][..]
             }),
         };

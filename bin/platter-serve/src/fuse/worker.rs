@@ -17,10 +17,12 @@ use super::tries::Tries;
 use super::wire::{self, Fallocate, Header, IN_HEADER, Transfer, WRITE_ARGS, fallocate, op};
 use crate::admission::Admission;
 use crate::age::Mark;
+use crate::bios::{self, Bios};
 use crate::buffers::Buffers;
-use crate::events::Event;
+use crate::clients::add;
+use crate::telling::FirstFailure;
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::Fault;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
 use platter_wait::Epoll;
@@ -79,11 +81,10 @@ pub(super) struct Worker {
     /// so the place is still that of the same device, or empty.
     asked: Option<usize>,
     tries: Tries,
-    spare: Vec<Bio>,
-    done: Vec<Bio>,
+    bios: Bios,
     descriptors: Vec<i32>,
     events: Vec<epoll::Event>,
-    reported: bool,
+    failure: FirstFailure,
 }
 
 impl Worker {
@@ -106,11 +107,10 @@ impl Worker {
             held: None,
             asked: None,
             tries: Tries::default(),
-            spare: Vec::new(),
-            done: Vec::new(),
+            bios: Bios::default(),
             descriptors: Vec::new(),
             events: Vec::with_capacity(2),
-            reported: false,
+            failure: FirstFailure::default(),
             shared,
         }
     }
@@ -144,7 +144,7 @@ impl Worker {
             }
             for open in self.opened.iter_mut().flatten() {
                 if open.channel.outstanding() > 0 {
-                    open.channel.poll(&mut self.done);
+                    open.channel.poll(&mut self.bios.done);
                 }
             }
             if self.finish_all() == 0 && taken < BATCH {
@@ -319,7 +319,7 @@ impl Worker {
             self.pass_on(header, place, Work::Read(transfer.pos, buffer));
         } else {
             let Some(buffer) = self.buffers.take(len as usize) else { return false };
-            let (capacity, mut bio) = (buffer.capacity(), self.spare_bio());
+            let (capacity, mut bio) = (buffer.capacity(), self.bios.spare());
             let set = bio.reset_read(transfer.pos, buffer).map(|()| capacity);
             self.submit(header, place, len as u32, bio, set);
         }
@@ -340,7 +340,7 @@ impl Worker {
         if !self.is_aligned(place, transfer.pos, len) {
             return self.pass_on(header, place, Work::Write(transfer.pos, data, durable));
         }
-        let (capacity, mut bio) = (data.capacity(), self.spare_bio());
+        let (capacity, mut bio) = (data.capacity(), self.bios.spare());
         let set = bio.reset_write(transfer.pos, data).map(|()| capacity);
         bio.add_flags(durable);
         self.submit(header, place, len as u32, bio, set);
@@ -366,7 +366,7 @@ impl Worker {
         if owed {
             return self.refuse(header, Errno::IO);
         }
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         bio.reset(Op::Flush, 0, 0);
         self.submit(header, place, 0, bio, Ok(0));
     }
@@ -395,7 +395,7 @@ impl Worker {
         if !self.is_aligned(place, request.pos, len) {
             return self.pass_on(header, place, Work::Zero(request.pos, len));
         }
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         bio.reset(Op::WriteZeroes, request.pos, len);
         self.submit(header, place, 0, bio, Ok(0));
     }
@@ -426,10 +426,6 @@ impl Worker {
         }
     }
 
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
     fn submit(&mut self, header: &Header, place: usize, len: u32, mut bio: Bio, set: Result<usize, Fault>) {
         let slot = self.free.pop();
         let (Some(slot), Some(Some(open))) = (slot, self.opened.get_mut(place)) else {
@@ -438,79 +434,50 @@ impl Worker {
         self.asked = None;
         let mark = open.admission.start();
         self.slots[slot] = Slot { unique: header.unique, place, len, capacity: set.unwrap_or(0), mark };
-        bio.set_token(slot as u64);
         // Fair elevators tell processes apart by it.
         bio.set_context(Context::new(header.process));
         open.user.client().counts.in_flight.fetch_add(1, Ordering::Relaxed);
-        let refused = match set {
-            Ok(_) => open.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
-            Err(fault) => Some((bio, fault.kind)),
-        };
-        if let Some((mut bio, kind)) = refused {
-            bio.fail(Fault::new(kind, Stage::Handle));
-            self.done.push(bio);
-        }
+        self.bios.submit(&mut open.channel, slot as u64, bio, set.map(|_| ()));
     }
 
     /// Replies to what is complete. Returns how many.
     fn finish_all(&mut self) -> usize {
-        let mut done = std::mem::take(&mut self.done);
-        let count = done.len();
-        for bio in done.drain(..) {
-            self.finish(bio);
-        }
-        self.done = done;
-        count
+        bios::finish_all(self, |worker| &mut worker.bios, Worker::finish)
     }
 
-    fn finish(&mut self, mut bio: Bio) {
+    fn finish(&mut self, bio: Bio) {
         let slot = bio.token() as usize;
-        let (op, status) = (bio.op(), bio.status());
-        let (pos, buffer) = (bio.pos(), bio.take_buffer::<PoolBuf>());
-        self.spare.push(bio);
-        self.free.push(slot);
+        let (op, status, pos) = (bio.op(), bio.status(), bio.pos());
         let Slot { unique, place, len, capacity, mark } = self.slots[slot];
+        let buffer = self.bios.put_from(bio, &mut self.buffers, capacity);
+        self.free.push(slot);
         let Some(Some(open)) = self.opened.get(place) else { return };
         let counts = &open.user.client().counts;
         counts.in_flight.fetch_sub(1, Ordering::Relaxed);
         open.admission.answered(mark, open.channel.now());
         let told = (open.user.client(), &self.shared.log);
         let status = open.user.first_flush().settle(open.user.served().device(), told, op, status);
+        if status.is_ok() {
+            counts.completed(op, u64::from(len), add);
+        }
         match (op, status, &buffer) {
             (_, Err(fault), _) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
-                if !std::mem::replace(&mut self.reported, true) {
-                    let error =
-                        open.user.served().device().error(fault, op, pos, u64::from(len), String::new());
-                    (self.shared.log)(&Event::Failed(open.user.client(), &error.to_string()));
-                }
+                self.failure.tell(open.user.served().device(), told, fault, (op, pos, u64::from(len)));
                 reply(&self.fuse, unique, Err(Errno::from_raw_os_error(fault.errno())));
             }
             (Op::Read, Ok(()), Some(data)) => {
-                counts.reads.fetch_add(1, Ordering::Relaxed);
-                counts.read_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
                 reply(&self.fuse, unique, Ok(data));
             }
             (Op::Write, Ok(()), _) => {
-                counts.writes.fetch_add(1, Ordering::Relaxed);
-                counts.written_bytes.fetch_add(u64::from(len), Ordering::Relaxed);
                 let mut size = [0; 8];
                 size[..4].copy_from_slice(&len.to_ne_bytes());
                 reply(&self.fuse, unique, Ok(&size));
             }
-            (Op::Flush, Ok(()), _) => {
-                counts.flushes.fetch_add(1, Ordering::Relaxed);
-                reply(&self.fuse, unique, Ok(&[]));
-            }
             (_, Ok(()), _) => {
-                counts.discards.fetch_add(1, Ordering::Relaxed);
                 reply(&self.fuse, unique, Ok(&[]));
             }
         }
-        match buffer {
-            Some(buffer) => self.buffers.put(buffer),
-            None if op.has_data() => self.buffers.lost(capacity),
-            None => {}
-        }
+        buffer.into_iter().for_each(|buffer| self.buffers.put(buffer));
     }
 }

@@ -14,6 +14,7 @@ use super::login::{Agreed, MAX_RECEIVE, Params};
 use super::texts::Texts;
 use super::unit::Attached;
 use crate::admission::Admission;
+use crate::bios::{self, Bios};
 use crate::buffers::Buffers;
 use crate::clients::{Client, Connected};
 use crate::events::Log;
@@ -25,8 +26,8 @@ use crate::stream::inbox::Inbox;
 use crate::stream::shared::Shared;
 use crate::stream::sleep::{Sleep, Wants};
 use crate::stream::socket::{Mode, Socket};
+use crate::telling::FirstFailure;
 use outbox::{Digests, Outbox};
-use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_remote::iscsi::wire::{DIGEST_BYTES, HEADER_BYTES, Header, opcode, padding};
 use rustix::io::Errno;
@@ -34,7 +35,7 @@ use slots::{Slots, State};
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use units::{Incoming, Place};
 
@@ -101,12 +102,11 @@ pub(super) struct Session<'a> {
     texts: Texts,
     logout: Option<Header>,
     outbox: Outbox,
-    spare: Vec<Bio>,
-    done: Vec<Bio>,
+    bios: Bios,
     sleep: Sleep,
     /// Why no more requests are taken.
     ended: Option<&'static str>,
-    reported: bool,
+    failure: FirstFailure,
     /// How often something is received once the server stops.
     rounds_left: u32,
     // Last: it is given up when the device has nothing of the session.
@@ -157,11 +157,10 @@ impl<'a> Session<'a> {
             texts: Texts::default(),
             logout: None,
             outbox: Outbox::default(),
-            spare: Vec::new(),
-            done: Vec::new(),
+            bios: Bios::default(),
             sleep: parts.sleep,
             ended: None,
-            reported: false,
+            failure: FirstFailure::default(),
             rounds_left: LAST_ROUNDS,
             attached: parts.attached,
         })
@@ -173,9 +172,9 @@ impl<'a> Session<'a> {
             self.take_units();
             self.admit();
             if self.channel.outstanding() > 0 {
-                self.channel.poll(&mut self.done);
+                self.channel.poll(&mut self.bios.done);
             }
-            self.finish_all();
+            bios::finish_all(&mut self, |session| &mut session.bios, Session::finish);
             self.listen();
             if self.socket.is_cut() {
                 self.end("it was disconnected");
@@ -190,7 +189,7 @@ impl<'a> Session<'a> {
             self.client.counts.copied_bytes.store(self.copies.bytes(), Ordering::Relaxed);
             // A command that was let go on may have failed before it reached the device.
             let goes_on = self.stalled.is_some_and(|command| !self.is_full(command));
-            if goes_on || !self.done.is_empty() {
+            if goes_on || !self.bios.done.is_empty() {
                 continue;
             }
             let works = self.channel.outstanding() > 0 || !self.arrived.is_empty() || self.waiting > 0;
@@ -220,10 +219,7 @@ impl<'a> Session<'a> {
     /// The connection does not take responses any more. What the device has is awaited, because it uses this session's
     /// memory, and a later session of the initiator must not overtake it.
     fn broken(&mut self) -> &'static str {
-        while self.channel.outstanding() > 0 {
-            self.channel.wait(&mut self.done, None);
-            self.done.clear();
-        }
+        self.bios.forget_all(&mut self.channel);
         self.ended.unwrap_or("the peer closed the connection before its responses were sent")
     }
 
@@ -385,11 +381,6 @@ impl<'a> Session<'a> {
             sends: !self.outbox.is_empty(),
             wakes: self.waiting > 0 || !self.functions.is_empty(),
         };
-        self.sleep.sleep(self.socket, &mut self.channel, &mut self.done, &mut self.admission, wants);
+        self.sleep.sleep(self.socket, &mut self.channel, &mut self.bios.done, &mut self.admission, wants);
     }
-}
-
-/// Adds to a count that only this thread writes, which saves an atomic addition.
-fn add(count: &AtomicU64, by: u64) {
-    count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

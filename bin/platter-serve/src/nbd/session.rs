@@ -15,6 +15,7 @@ use super::link::Link;
 use super::negotiation::Agreed;
 use super::terms::{Plan, Terms};
 use crate::admission::Admission;
+use crate::bios::{self, Bios};
 use crate::buffers::Buffers;
 use crate::clients::{Client, Connected};
 use crate::events::Log;
@@ -26,8 +27,8 @@ use crate::stream::copies::Copies;
 use crate::stream::inbox::Inbox;
 use crate::stream::sleep::{Sleep, Wants};
 use crate::stream::socket::Mode;
+use crate::telling::FirstFailure;
 use outbox::{Body, Outbox};
-use platter_block::bio::Bio;
 use platter_disk::channel::Channel;
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::Request;
@@ -96,12 +97,11 @@ pub(super) struct Session<'a> {
     buffers: Buffers,
     slots: Slots,
     outbox: Outbox,
-    spare: Vec<Bio>,
-    done: Vec<Bio>,
+    bios: Bios,
     sleep: Sleep,
     /// Why no more requests are taken.
     ended: Option<&'static str>,
-    reported: bool,
+    failure: FirstFailure,
     stopping: &'a AtomicBool,
     /// How often something is received once the server stops.
     rounds_left: u32,
@@ -167,11 +167,10 @@ impl<'a> Session<'a> {
             buffers: Buffers::new(options.client_memory_bytes, client.memory()),
             slots: Slots::new(options.depth),
             outbox: Outbox::default(),
-            spare: Vec::new(),
-            done: Vec::new(),
+            bios: Bios::default(),
             sleep,
             ended: None,
-            reported: false,
+            failure: FirstFailure::default(),
             stopping,
             rounds_left: LAST_ROUNDS,
             gathering: Gathering::default(),
@@ -184,7 +183,7 @@ impl<'a> Session<'a> {
         loop {
             self.take_requests();
             if self.channel.outstanding() > 0 {
-                self.channel.poll(&mut self.done);
+                self.channel.poll(&mut self.bios.done);
             }
             self.finish_all();
             if self.link.socket().is_cut() {
@@ -251,10 +250,7 @@ impl<'a> Session<'a> {
     /// The connection does not take replies any more. What the device has is awaited, because it uses this session's
     /// memory and others may wait for it.
     fn broken(&mut self) -> &'static str {
-        while self.channel.outstanding() > 0 {
-            self.channel.wait(&mut self.done, None);
-            self.done.clear();
-        }
+        self.bios.forget_all(&mut self.channel);
         self.ended.unwrap_or("the peer closed the connection before its replies were sent")
     }
 
@@ -370,11 +366,7 @@ impl<'a> Session<'a> {
     }
 
     fn finish_all(&mut self) {
-        let mut done = std::mem::take(&mut self.done);
-        for bio in done.drain(..) {
-            self.finish(bio);
-        }
-        self.done = done;
+        bios::finish_all(self, |session| &mut session.bios, Session::finish);
     }
 
     fn send(&mut self) -> Result<(), Errno> {
@@ -411,6 +403,12 @@ impl<'a> Session<'a> {
             sends: !self.outbox.is_empty() || self.link.is_behind(),
             wakes: false,
         };
-        self.sleep.sleep(self.link.socket(), &mut self.channel, &mut self.done, &mut self.admission, wants);
+        self.sleep.sleep(
+            self.link.socket(),
+            &mut self.channel,
+            &mut self.bios.done,
+            &mut self.admission,
+            wants,
+        );
     }
 }

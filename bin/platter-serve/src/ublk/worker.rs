@@ -9,15 +9,15 @@ use super::port::Port;
 use super::shared::Shared;
 use crate::admission::Admission;
 use crate::age::Mark;
+use crate::bios::{self, Bios};
 use crate::buffers::Buffers;
-use crate::clients::{Client, Connected};
-use crate::events::Event;
+use crate::clients::{Client, Connected, add};
+use crate::telling::FirstFailure;
 use platter_block::bio::{Bio, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::Fault;
 use platter_block::lane::Bell;
 use platter_block::time::Span;
 use platter_disk::channel::Channel;
-use platter_disk::pool::PoolBuf;
 use platter_wait::EventFd;
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -70,11 +70,10 @@ pub(super) struct Worker<P: Port> {
     queue: VecDeque<u16>,
     /// The first of them has started, and waits for memory.
     lacks_memory: bool,
-    done: Vec<Bio>,
-    spare: Vec<Bio>,
+    bios: Bios,
     /// There are answers that the port has not handed over.
     has_answered: bool,
-    reported: bool,
+    failure: FirstFailure,
 }
 
 impl<P: Port> Worker<P> {
@@ -98,10 +97,9 @@ impl<P: Port> Worker<P> {
             arrived: Vec::new(),
             queue: VecDeque::new(),
             lacks_memory: false,
-            done: Vec::new(),
-            spare: Vec::new(),
+            bios: Bios::default(),
             has_answered: false,
-            reported: false,
+            failure: FirstFailure::default(),
             shared,
         }
     }
@@ -123,8 +121,8 @@ impl<P: Port> Worker<P> {
             if !hands_on && is_open.is_ok() {
                 self.start_all();
             }
-            self.channel.poll(&mut self.done);
-            self.finish_all();
+            self.channel.poll(&mut self.bios.done);
+            bios::finish_all(self, |worker| &mut worker.bios, Worker::finish);
             if std::mem::take(&mut self.has_answered) {
                 continue;
             }
@@ -143,19 +141,16 @@ impl<P: Port> Worker<P> {
 
     /// Sleeps until there is something to do.
     fn wait(&mut self) {
-        if !self.done.is_empty() {
-            return;
-        }
         let descriptors = [self.port.descriptor(), self.wake.raw()];
         let is_idle = self.channel.outstanding() == 0 && self.queue.is_empty();
         if is_idle && self.buffers.has_free() {
             let since = Instant::now();
-            self.channel.wait_or_readable(&mut self.done, &descriptors, Some(KEEP));
+            self.channel.wait_or_readable(&mut self.bios.done, &descriptors, Some(KEEP));
             if since.elapsed().as_nanos() >= u128::from(KEEP.0) {
                 self.buffers.trim();
             }
         } else {
-            self.admission.sleep(&mut self.channel, &mut self.done, &descriptors);
+            self.admission.sleep(&mut self.channel, &mut self.bios.done, &descriptors);
         }
         self.wake.clear();
     }
@@ -209,7 +204,7 @@ impl<P: Port> Worker<P> {
             op::READ => {
                 let Some(buffer) = self.buffers.take(len as usize) else { return false };
                 self.slots[usize::from(tag)].capacity = buffer.capacity();
-                let mut bio = self.spare_bio();
+                let mut bio = self.bios.spare();
                 let set = bio.reset_read(pos, buffer);
                 self.submit(tag, bio, set)
             }
@@ -220,7 +215,7 @@ impl<P: Port> Worker<P> {
                     return self.refuse(tag, error);
                 }
                 self.slots[usize::from(tag)].capacity = buffer.capacity();
-                let mut bio = self.spare_bio();
+                let mut bio = self.bios.spare();
                 let set = bio.reset_write(pos, buffer);
                 bio.add_flags(durable);
                 self.submit(tag, bio, set)
@@ -245,33 +240,21 @@ impl<P: Port> Worker<P> {
         let slot = &mut self.slots[usize::from(tag)];
         (slot.left, slot.capacity) = (left - part, buffer.capacity());
         let (pos, durable) = (slot.pos + slot.len - left, slot.durable);
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         let set = bio.reset_write(pos, buffer);
         bio.add_flags(durable);
         self.submit(tag, bio, set)
     }
 
     fn range(&mut self, tag: u16, op: Op, pos: u64, len: u64, flags: Flags) -> bool {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         bio.reset(op, pos, len);
         bio.add_flags(flags);
         self.submit(tag, bio, Ok(()))
     }
 
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
-    fn submit(&mut self, tag: u16, mut bio: Bio, set: Result<(), Fault>) -> bool {
-        bio.set_token(u64::from(tag));
-        let refused = match set {
-            Ok(()) => self.channel.submit(bio).err().map(|full| (full.0, Kind::Contract)),
-            Err(fault) => Some((bio, fault.kind)),
-        };
-        if let Some((mut bio, kind)) = refused {
-            bio.fail(Fault::new(kind, Stage::Handle));
-            self.done.push(bio);
-        }
+    fn submit(&mut self, tag: u16, bio: Bio, set: Result<(), Fault>) -> bool {
+        self.bios.submit(&mut self.channel, tag, bio, set);
         true
     }
 
@@ -289,60 +272,31 @@ impl<P: Port> Worker<P> {
         self.has_answered = true;
     }
 
-    /// Answers what is complete.
-    fn finish_all(&mut self) {
-        let mut done = std::mem::take(&mut self.done);
-        for bio in done.drain(..) {
-            self.finish(bio);
-        }
-        // A part of zeroes that could not be submitted has been added.
-        done.append(&mut self.done);
-        self.done = done;
-    }
-
-    fn finish(&mut self, mut bio: Bio) {
+    fn finish(&mut self, bio: Bio) {
         let tag = bio.token() as u16;
         let slot = self.slots[usize::from(tag)];
         let (op, moved, pos) = (bio.op(), bio.done() + bio.len(), bio.pos());
         let told = (&*self.client, &self.shared.log);
         let status = self.shared.first_flush.settle(self.shared.served.device(), told, op, bio.status());
-        let buffer = bio.take_buffer::<PoolBuf>();
-        self.spare.push(bio);
+        let buffer = self.bios.put_from(bio, &mut self.buffers, slot.capacity);
         let counts = &self.client.counts;
         let result = match (op, status) {
             (_, Err(fault)) => {
                 counts.errors.fetch_add(1, Ordering::Relaxed);
-                if !std::mem::replace(&mut self.reported, true) {
-                    let device = self.shared.served.device();
-                    let error = device.error(fault, op, pos, slot.len, String::new());
-                    (self.shared.log)(&Event::Failed(&self.client, &error.to_string()));
-                }
+                let device = self.shared.served.device();
+                self.failure.tell(device, told, fault, (op, pos, slot.len));
                 Err(Errno::from_raw_os_error(fault.errno()))
             }
             (Op::Read, Ok(())) => {
-                counts.reads.fetch_add(1, Ordering::Relaxed);
-                counts.read_bytes.fetch_add(slot.len, Ordering::Relaxed);
+                counts.completed(op, slot.len, add);
                 buffer.as_ref().map_or(Err(Errno::IO), |data| self.port.give_data(tag, data))
             }
-            (Op::Write, Ok(())) => {
-                counts.writes.fetch_add(1, Ordering::Relaxed);
-                counts.written_bytes.fetch_add(moved, Ordering::Relaxed);
-                Ok(())
-            }
-            (Op::Flush, Ok(())) => {
-                counts.flushes.fetch_add(1, Ordering::Relaxed);
-                Ok(())
-            }
             (_, Ok(())) => {
-                counts.discards.fetch_add(1, Ordering::Relaxed);
+                counts.completed(op, moved, add);
                 Ok(())
             }
         };
-        match buffer {
-            Some(buffer) => self.buffers.put(buffer),
-            None if op.has_data() => self.buffers.lost(slot.capacity),
-            None => {}
-        }
+        buffer.into_iter().for_each(|buffer| self.buffers.put(buffer));
         match result {
             // The memory of the part before is free, so there is some.
             Ok(()) if slot.left > 0 && self.write_zeroes(tag, slot.left) => {}
@@ -358,10 +312,7 @@ impl<P: Port> Worker<P> {
 
     /// Awaits what the device has: it uses this worker's memory, and others may wait for it.
     pub(super) fn end(&mut self) {
-        while self.channel.outstanding() > 0 {
-            self.channel.wait(&mut self.done, None);
-            self.done.clear();
-        }
+        self.bios.forget_all(&mut self.channel);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::clients::Connected;
 use crate::events::Log;
 use crate::restart::FirstFlush;
 use crate::served::Served;
+use crate::telling::FirstFailure;
 use platter_block::lane::Bell;
 use platter_wait::EventFd;
 use std::os::fd::OwnedFd;
@@ -24,8 +25,7 @@ pub(super) struct Common {
     pub(super) write_back: Arc<AtomicBool>,
     /// Most requests of a queue that are worked on at once.
     pub(super) depth: usize,
-    /// A failure of the device was logged.
-    pub(super) reported: Arc<AtomicBool>,
+    pub(super) failure: Arc<FirstFailure>,
 }
 
 /// How the thread of a queue is to end.

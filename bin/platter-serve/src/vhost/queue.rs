@@ -14,7 +14,7 @@ use super::ring::{Malformed, Ring};
 use super::tally::Tally;
 use crate::admission::Admission;
 use crate::age::Mark;
-use crate::events::Event;
+use crate::bios::{self, Bios};
 use crate::moderation::Moderation;
 use platter_block::bio::{Bio, Context, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
@@ -89,8 +89,7 @@ pub(super) struct Worker {
     polling: Polling,
     /// What was submitted last has completed at once: the disk does not gain from large batches.
     is_instant: bool,
-    spare: Vec<Bio>,
-    done: Vec<Bio>,
+    bios: Bios,
 }
 
 impl Worker {
@@ -129,8 +128,7 @@ impl Worker {
             moderation: Moderation::new(MANY),
             polling: Polling::default(),
             is_instant: false,
-            spare: Vec::new(),
-            done: Vec::new(),
+            bios: Bios::default(),
             common,
             line,
         })
@@ -160,14 +158,14 @@ impl Worker {
             }
         };
         if self.channel.outstanding() > 0 {
-            self.channel.poll(&mut self.done);
+            self.channel.poll(&mut self.bios.done);
         }
         if taken > 0 {
             self.is_instant = self.channel.outstanding() == 0;
         }
         self.moderation.taken(taken);
         self.polling.taken(taken);
-        let finished = self.finish_all();
+        let finished = bios::finish_all(self, |worker| &mut worker.bios, Worker::finish);
         self.tell();
         let is_idle = self.free.len() == self.slots.len();
         if self.left == Some(0) && is_idle {
@@ -286,9 +284,9 @@ impl Worker {
                 if let Some(journal) = &self.journal {
                     journal.region().answered(&mut entry.covers);
                 }
-                let mut bio = self.spare_bio();
+                let mut bio = self.bios.spare();
                 bio.reset(Op::Flush, 0, 0);
-                self.submit(slot, bio);
+                self.submit(slot, bio, Ok(()));
             }
             Work::Discard | Work::Zero { .. } => self.step(slot),
             Work::Identify => {
@@ -308,10 +306,10 @@ impl Worker {
 
     /// Submits the next range, or part of it.
     fn step(&mut self, slot: u16) {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         let entry = &self.slots[usize::from(slot)];
         let Some(range) = entry.request.ranges.get(entry.range).copied() else {
-            return self.fail(slot, bio, Fault::new(Kind::Contract, Stage::Handle));
+            return self.submit(slot, bio, Err(Fault::new(Kind::Contract, Stage::Handle)));
         };
         let set = match entry.work {
             Work::Zero { unmap: false } => {
@@ -325,48 +323,17 @@ impl Worker {
                 Ok(())
             }
         };
-        match set {
-            Ok(()) => self.submit(slot, bio),
-            Err(fault) => self.fail(slot, bio, fault),
-        }
+        self.submit(slot, bio, set);
     }
 
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
-    fn submit(&mut self, slot: u16, mut bio: Bio) {
-        bio.set_token(u64::from(slot));
+    fn submit(&mut self, slot: u16, mut bio: Bio, set: Result<(), Fault>) {
         let changes = !matches!(bio.op(), Op::Read | Op::Flush);
         let through = changes && !self.common.write_back.load(Ordering::Relaxed);
         bio.add_flags(if through { Flags::FUA } else { Flags::NONE });
         self.slots[usize::from(slot)].is_durable = through;
         // Fair elevators tell clients apart by it.
         bio.set_context(Context::new(self.common.client.id as u32));
-        if let Err(full) = self.channel.submit(bio) {
-            // The channel has room for as many bios as there are slots, and a slot has one at a time.
-            self.fail(slot, full.0, Fault::new(Kind::Contract, Stage::Handle));
-        }
-    }
-
-    /// Fails a request whose bio was not submitted.
-    fn fail(&mut self, slot: u16, mut bio: Bio, fault: Fault) {
-        bio.set_token(u64::from(slot));
-        bio.fail(fault);
-        self.done.push(bio);
-    }
-
-    /// Answers all requests whose bios have completed; returns how many bios.
-    fn finish_all(&mut self) -> usize {
-        let mut done = std::mem::take(&mut self.done);
-        let count = done.len();
-        for bio in done.drain(..) {
-            self.finish(bio);
-        }
-        // A step of a request may have failed before it was submitted.
-        done.append(&mut self.done);
-        self.done = done;
-        count
+        self.bios.submit(&mut self.channel, slot, bio, set);
     }
 
     fn finish(&mut self, mut bio: Bio) {
@@ -376,10 +343,10 @@ impl Worker {
         let status = self.take_back(slot, &mut bio);
         let told = (&**self.common.client, &self.common.log);
         let status = self.common.first_flush.settle(self.common.served.device(), told, op, status);
-        self.spare.push(bio);
+        self.bios.put(bio);
         let entry = &self.slots[usize::from(slot)];
         if let Err(fault) = status {
-            self.report(slot, fault);
+            self.common.failure.tell(self.common.served.device(), told, fault, self.whole(slot));
             let unsupported = fault.kind == Kind::Unsupported;
             self.tally.errors += 1;
             return self.answer(slot, if unsupported { Status::Unsupported } else { Status::Failed }, 0);
@@ -442,11 +409,8 @@ impl Worker {
         self.free.push(slot);
     }
 
-    /// Logs the first failure of the client.
-    fn report(&self, slot: u16, fault: Fault) {
-        if self.common.reported.swap(true, Ordering::Relaxed) {
-            return;
-        }
+    /// What a request is to the device: the operation and the first range.
+    fn whole(&self, slot: u16) -> (Op, u64, u64) {
         let entry = &self.slots[usize::from(slot)];
         let first = entry.request.ranges.first().copied().unwrap_or(Range { pos: 0, len: 0 });
         let (op, range) = match entry.work {
@@ -456,9 +420,7 @@ impl Worker {
             Work::Zero { .. } => (Op::WriteZeroes, first),
             _ => (Op::Flush, Range { pos: 0, len: 0 }),
         };
-        let device = self.common.served.device();
-        let whole = device.error(fault, op, range.pos, range.len, String::new());
-        (self.common.log)(&Event::Failed(&self.common.client, &whole.to_string()));
+        (op, range.pos, range.len)
     }
 
     /// Notifies the guest of what is complete, and counts it.
@@ -493,10 +455,10 @@ impl Worker {
         }
         let (wake, kick) = (self.line.wake.raw(), self.kick.as_raw_fd());
         let descriptors = if takes { &[wake, kick][..] } else { &[wake] };
-        self.admission.sleep(&mut self.channel, &mut self.done, descriptors);
+        self.admission.sleep(&mut self.channel, &mut self.bios.done, descriptors);
         // The guest's notification is the usual one. A wake-up that came with it ends the next sleep.
-        let is_kicked = self.done.is_empty() && takes && self.answer_kick()?;
-        if self.done.is_empty() && !is_kicked {
+        let is_kicked = self.bios.done.is_empty() && takes && self.answer_kick()?;
+        if self.bios.done.is_empty() && !is_kicked {
             self.line.wake.clear();
         }
         if takes {

@@ -11,6 +11,7 @@ use crate::admission::{Bells, ClientShare};
 use crate::clients::Connected;
 use crate::events::Log;
 use crate::served::Served;
+use crate::telling::FirstFailure;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::lane::Bell;
 use platter_wait::EventFd;
@@ -49,7 +50,7 @@ pub(super) struct Session {
     share: Arc<ClientShare>,
     bells: Arc<Bells>,
     write_back: Arc<AtomicBool>,
-    reported: Arc<AtomicBool>,
+    failed: Arc<FirstFailure>,
     common: Option<Arc<Common>>,
     failure: Arc<Failure>,
     features: u64,
@@ -83,7 +84,7 @@ impl Session {
             share,
             bells,
             write_back: Arc::new(AtomicBool::new(true)),
-            reported: Arc::default(),
+            failed: Arc::default(),
             common: None,
             failure: Failure::new(&start.socket),
             features: 0,
@@ -179,7 +180,7 @@ impl Session {
     }
 
     fn common(&mut self) -> Arc<Common> {
-        let Session { start, common, share, bells, write_back, reported, inflight, .. } = self;
+        let Session { start, common, share, bells, write_back, failed, inflight, .. } = self;
         let made = common.get_or_insert_with(|| {
             let first_flush = match inflight {
                 // It is known what this guest was told.
@@ -196,7 +197,7 @@ impl Session {
                 first_flush,
                 write_back: Arc::clone(write_back),
                 depth: start.depth,
-                reported: Arc::clone(reported),
+                failure: Arc::clone(failed),
             })
         });
         Arc::clone(made)

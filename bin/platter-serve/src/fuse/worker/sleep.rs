@@ -26,7 +26,7 @@ impl Worker {
         self.finish_all();
         while self.opened.iter().flatten().any(|open| open.channel.outstanding() > 0) {
             for open in self.opened.iter_mut().flatten().filter(|open| open.channel.outstanding() > 0) {
-                open.channel.poll(&mut self.done);
+                open.channel.poll(&mut self.bios.done);
             }
             if self.finish_all() == 0 {
                 self.wait(false);
@@ -81,7 +81,7 @@ impl Worker {
             let soon = at.into_iter().chain((!seen).then_some(NAP)).min();
             timeout = timeout.into_iter().chain(soon).min();
         }
-        first.channel.wait_or_readable(&mut self.done, &self.descriptors, timeout);
+        first.channel.wait_or_readable(&mut self.bios.done, &self.descriptors, timeout);
         self.bell.clear();
     }
 }

@@ -1,7 +1,9 @@
 //! Responses: data, status and sense data.
 
+use super::Session;
 use super::outbox::Body;
-use super::{Session, add};
+use crate::clients::add_alone;
+use platter_block::bio::Op;
 use platter_remote::iscsi::wire::{Header, NO_TAG, at, flag, opcode};
 use platter_scsi::unit::{Response, Status};
 use std::sync::atomic::Ordering;
@@ -82,29 +84,18 @@ impl Session<'_> {
     fn count(&mut self, index: u16, response: &Response) {
         let counts = &self.client.counts;
         if response.status != Status::Good {
-            return add(&counts.errors, 1);
+            return add_alone(&counts.errors, 1);
         }
         let slot = self.slots.get(index);
-        let opcode = slot.cdb[0];
-        let Some(bytes) = slot.data.as_ref().map(|data| data.len() as u64) else {
-            match opcode {
-                0x35 | 0x91 => add(&counts.flushes, 1),
-                0x41 | 0x42 | 0x93 => add(&counts.discards, 1),
-                _ => {}
-            }
-            return;
+        let bytes = slot.data.as_ref().map(|data| data.len() as u64);
+        let op = match slot.cdb[0] {
+            _ if bytes.is_some() && slot.flags & flag::READ != 0 => Op::Read,
+            0x41 | 0x42 | 0x93 => Op::Discard,
+            _ if bytes.is_some() => Op::Write,
+            0x35 | 0x91 => Op::Flush,
+            _ => return,
         };
-        match slot.flags & flag::READ != 0 {
-            true => {
-                add(&counts.reads, 1);
-                add(&counts.read_bytes, bytes);
-            }
-            false if matches!(opcode, 0x41 | 0x42 | 0x93) => add(&counts.discards, 1),
-            false => {
-                add(&counts.writes, 1);
-                add(&counts.written_bytes, bytes);
-            }
-        }
+        counts.completed(op, bytes.unwrap_or(0), add_alone);
     }
 
     /// A command is over: it counts no longer as unanswered.

@@ -1,9 +1,10 @@
 //! What each unit of the initiator asks for.
 
+use super::Session;
 use super::outbox::Body;
 use super::slots::State;
 use super::units::Place;
-use super::{Session, add};
+use crate::clients::add_alone;
 use crate::iscsi::names;
 use crate::iscsi::unit::{MAX_TRANSFER, is_unit_0};
 use platter_remote::iscsi::text;
@@ -323,7 +324,7 @@ impl Session<'_> {
 
     /// Tells the initiator that a unit was not carried out.
     fn reject(&mut self, header: &Header, reason: u8) {
-        add(&self.client.counts.errors, 1);
+        add_alone(&self.client.counts.errors, 1);
         let answer = Header::new(opcode::REJECT, flag::FINAL).with_byte(2, reason).with(at::TASK_TAG, NO_TAG);
         self.push(answer, Body::Bytes(header.0.to_vec()), None);
     }

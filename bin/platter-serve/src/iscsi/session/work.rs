@@ -2,10 +2,9 @@
 
 use super::Session;
 use super::slots::{Part, State};
-use crate::events::Event;
 use crate::iscsi::unit::{MAX_TRANSFER, is_unit_0};
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Kind};
 use platter_disk::pool::PoolBuf;
 use platter_remote::iscsi::wire::flag;
 use platter_scsi::target::{News, Outcome, Request};
@@ -173,78 +172,40 @@ impl Session<'_> {
     }
 
     fn submit_read(&mut self, index: u16, pos: u64, buffer: PoolBuf) {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         self.slots.get(index).capacity = buffer.capacity();
-        match bio.reset_read(pos, buffer) {
-            Ok(()) => self.submit(index, bio, Flags::NONE),
-            Err(fault) => self.fail(index, bio, fault),
-        }
+        let set = bio.reset_read(pos, buffer);
+        self.submit(index, bio, set, Flags::NONE);
     }
 
     fn submit_write(&mut self, index: u16, pos: u64, buffer: PoolBuf, fua: bool) {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         self.slots.get(index).capacity = buffer.capacity();
-        match bio.reset_write(pos, buffer) {
-            Ok(()) => self.submit(index, bio, if fua { Flags::FUA } else { Flags::NONE }),
-            Err(fault) => self.fail(index, bio, fault),
-        }
+        let set = bio.reset_write(pos, buffer);
+        self.submit(index, bio, set, if fua { Flags::FUA } else { Flags::NONE });
     }
 
     fn submit_range(&mut self, index: u16, op: Op, step: &Step) {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         match op {
             Op::Flush => bio.reset(op, 0, 0),
             _ => bio.reset(op, step.pos, step.len),
         }
-        self.submit(index, bio, Flags::NONE);
+        self.submit(index, bio, Ok(()), Flags::NONE);
     }
 
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
-    fn submit(&mut self, index: u16, mut bio: Bio, flags: Flags) {
-        bio.set_token(u64::from(index));
+    fn submit(&mut self, index: u16, mut bio: Bio, set: Result<(), Fault>, flags: Flags) {
         bio.add_flags(flags);
         // Fair elevators tell clients apart by it.
         bio.set_context(Context::new(self.client.id as u32));
-        if let Err(full) = self.channel.submit(bio) {
-            // The channel has room for as many bios as there are slots, and a slot has one at a time.
-            self.fail(index, full.0, Fault::new(Kind::Contract, Stage::Handle));
-        }
+        self.bios.submit(&mut self.channel, index, bio, set);
     }
 
-    /// Fails a step whose bio was not submitted.
-    fn fail(&mut self, index: u16, mut bio: Bio, fault: Fault) {
-        bio.set_token(u64::from(index));
-        bio.fail(fault);
-        self.done.push(bio);
-    }
-
-    /// Finishes all bios that are complete, also those that fail before they are submitted meanwhile.
-    pub(super) fn finish_all(&mut self) {
-        while !self.done.is_empty() {
-            let mut done = std::mem::take(&mut self.done);
-            for bio in done.drain(..) {
-                self.finish(bio);
-            }
-            if self.done.is_empty() {
-                self.done = done;
-                return;
-            }
-        }
-    }
-
-    fn finish(&mut self, mut bio: Bio) {
+    pub(super) fn finish(&mut self, bio: Bio) {
         let index = bio.token() as u16;
         let told = (self.client, self.log);
         let status = self.first_flush.settle(self.served.device(), told, bio.op(), bio.status());
-        let has_data = bio.op().has_data();
-        let buffer = bio.take_buffer::<PoolBuf>();
-        self.spare.push(bio);
-        if has_data && buffer.is_none() {
-            self.buffers.lost(self.slots.get(index).capacity);
-        }
+        let buffer = self.bios.put_from(bio, &mut self.buffers, self.slots.get(index).capacity);
         match status {
             Ok(_) => self.step_moved(index, buffer),
             Err(fault) => self.step_failed(index, fault, buffer),
@@ -362,9 +323,6 @@ impl Session<'_> {
 
     /// Reports the first request of the session that the device failed.
     fn report(&mut self, step: &Step, fault: Fault) {
-        if std::mem::replace(&mut self.reported, true) {
-            return;
-        }
         let op = match step.action {
             Action::Read { .. } | Action::Verify | Action::Compare { .. } => Op::Read,
             Action::Write { .. } | Action::Fill { .. } => Op::Write,
@@ -372,7 +330,7 @@ impl Session<'_> {
             Action::Discard => Op::Discard,
             Action::Flush => Op::Flush,
         };
-        let whole = self.served.device().error(fault, op, step.pos, step.len, String::new());
-        (self.log)(&Event::Failed(self.client, &whole.to_string()));
+        let told = (self.client, self.log);
+        self.failure.tell(self.served.device(), told, fault, (op, step.pos, step.len));
     }
 }

@@ -29,7 +29,7 @@ impl Session<'_> {
         if !served.changes().try_lock(&blocks, partial) {
             // Who waits for others has no locks itself, or they could wait for each other.
             while self.channel.outstanding() > 0 {
-                self.channel.wait(&mut self.done, None);
+                self.channel.wait(&mut self.bios.done, None);
                 self.finish_all();
             }
             served.changes().lock(&blocks, partial);

@@ -3,13 +3,12 @@
 use super::outbox::{Body, Reply};
 use super::slots::Job;
 use super::{Incoming, LARGE_PAYLOAD, Refused, Session};
-use crate::events::Event;
+use crate::clients::add_alone;
 use crate::nbd::terms::{Plan, payload_bytes, range};
 use platter_block::bio::{Bio, Context, Flags, Op};
-use platter_block::fault::{Fault, Kind, Stage};
+use platter_block::fault::{Fault, Kind};
 use platter_disk::pool::PoolBuf;
 use platter_remote::nbd::wire::{Request, command, command_flag, error, error_from_errno};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most bytes of one step of a request that is carried out in steps.
 const STEP: u32 = 256 << 10;
@@ -82,13 +81,11 @@ impl Session<'_> {
                 return;
             }
         }
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         let entry = self.slots.get(slot);
         (entry.job, entry.capacity) = (Job::Read, buffer.capacity());
-        if let Err(fault) = bio.reset_read(request.offset, buffer) {
-            return self.fail(slot, bio, fault);
-        }
-        self.submit(slot, bio, Flags::NONE);
+        let set = bio.reset_read(request.offset, buffer);
+        self.submit(slot, bio, set, Flags::NONE);
     }
 
     /// Begins a write: what has arrived of its payload is copied, the rest is received into the bio's memory.
@@ -113,11 +110,9 @@ impl Session<'_> {
             return self.write_partial(slot, &request, buffer);
         }
         self.lock_blocks(slot, &request, false);
-        let mut bio = self.spare_bio();
-        if let Err(fault) = bio.reset_write(request.offset, buffer) {
-            return self.fail(slot, bio, fault);
-        }
-        self.submit(slot, bio, durable(request.flags & command_flag::FUA != 0));
+        let mut bio = self.bios.spare();
+        let set = bio.reset_write(request.offset, buffer);
+        self.submit(slot, bio, set, durable(request.flags & command_flag::FUA != 0));
     }
 
     pub(super) fn begin_discard(&mut self, slot: u16, request: &Request, fua: bool) {
@@ -129,9 +124,9 @@ impl Session<'_> {
         let entry = self.slots.get(slot);
         entry.job = job;
         let request = entry.request;
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         bio.reset(op, request.offset, u64::from(request.length));
-        self.submit(slot, bio, durable(fua));
+        self.submit(slot, bio, Ok(()), durable(fua));
     }
 
     /// Submits the next step of a request that is carried out in steps.
@@ -140,53 +135,30 @@ impl Session<'_> {
         (entry.job, entry.capacity) = (job, buffer.capacity());
         let (request, done) = (entry.request, entry.done);
         buffer.truncate((request.length - done) as usize);
-        let (mut bio, pos) = (self.spare_bio(), request.offset + u64::from(done));
+        let (mut bio, pos) = (self.bios.spare(), request.offset + u64::from(done));
         let (set, flags) = match job {
             Job::ReadAhead => (bio.reset_read(pos, buffer), Flags::READAHEAD),
             Job::WriteZeroes { fua } => (bio.reset_write(pos, buffer), durable(fua)),
             _ => (bio.reset_write(pos, buffer), Flags::NONE),
         };
-        match set {
-            Ok(()) => self.submit(slot, bio, flags),
-            Err(fault) => self.fail(slot, bio, fault),
-        }
+        self.submit(slot, bio, set, flags);
     }
 
-    fn spare_bio(&mut self) -> Bio {
-        self.spare.pop().unwrap_or_else(Bio::flush)
-    }
-
-    fn submit(&mut self, slot: u16, mut bio: Bio, flags: Flags) {
-        bio.set_token(u64::from(slot));
+    fn submit(&mut self, slot: u16, mut bio: Bio, set: Result<(), Fault>, flags: Flags) {
         bio.add_flags(flags);
         // Fair elevators tell clients apart by it.
         bio.set_context(Context::new(self.client.id as u32));
-        if let Err(full) = self.channel.submit(bio) {
-            // The channel has room for as many bios as there are slots, and a slot has one at a time.
-            self.fail(slot, full.0, Fault::new(Kind::Contract, Stage::Handle));
-        }
-    }
-
-    /// Fails a request whose bio was not submitted.
-    fn fail(&mut self, slot: u16, mut bio: Bio, fault: Fault) {
-        bio.set_token(u64::from(slot));
-        bio.fail(fault);
-        self.done.push(bio);
+        self.bios.submit(&mut self.channel, slot, bio, set);
     }
 
     /// Turns a completed bio into a reply, or into the next step of its request.
-    pub(super) fn finish(&mut self, mut bio: Bio) {
+    pub(super) fn finish(&mut self, bio: Bio) {
         let (slot, moved) = (bio.token() as u16, bio.done() + bio.len());
         let told = (self.client, self.log);
         let status = self.first_flush.settle(self.served.device(), told, bio.op(), bio.status());
-        let has_data = bio.op().has_data();
-        let buffer = bio.take_buffer::<PoolBuf>();
-        self.spare.push(bio);
         let entry = self.slots.get(slot);
+        let buffer = self.bios.put_from(bio, &mut self.buffers, entry.capacity);
         let (request, job) = (entry.request, entry.job);
-        if has_data && buffer.is_none() {
-            self.buffers.lost(entry.capacity);
-        }
         if let (Err(fault), false) = (status, job == Job::ReadAhead) {
             if let Some(buffer) = buffer {
                 self.buffers.put(buffer);
@@ -215,20 +187,15 @@ impl Session<'_> {
     /// Answers a request that succeeded; `data` is what it has read.
     pub(super) fn succeed(&mut self, slot: u16, request: &Request, data: Option<PoolBuf>) {
         self.answered(slot);
-        let counts = &self.client.counts;
-        let length = u64::from(request.length);
-        match request.kind {
-            command::READ => {
-                add(&counts.reads, 1);
-                add(&counts.read_bytes, length);
-            }
-            command::WRITE => {
-                add(&counts.writes, 1);
-                add(&counts.written_bytes, length);
-            }
-            command::FLUSH => add(&counts.flushes, 1),
-            command::TRIM | command::WRITE_ZEROES => add(&counts.discards, 1),
-            _ => {}
+        let op = match request.kind {
+            command::READ => Some(Op::Read),
+            command::WRITE => Some(Op::Write),
+            command::FLUSH => Some(Op::Flush),
+            command::TRIM | command::WRITE_ZEROES => Some(Op::Discard),
+            _ => None,
+        };
+        if let Some(op) = op {
+            self.client.counts.completed(op, u64::from(request.length), add_alone);
         }
         let (cookie, is_read) = (request.cookie, request.kind == command::READ);
         self.outbox.push(match data {
@@ -240,19 +207,15 @@ impl Session<'_> {
     }
 
     pub(super) fn refuse_failed(&mut self, slot: u16, request: &Request, job: Job, fault: Fault) {
-        if !self.reported {
-            self.reported = true;
-            let op = match job {
-                Job::Read | Job::ReadAhead => Op::Read,
-                Job::Write | Job::WriteZeroes { .. } => Op::Write,
-                Job::Flush => Op::Flush,
-                Job::Change if request.kind == command::TRIM => Op::Discard,
-                Job::Change => Op::WriteZeroes,
-            };
-            let device = self.served.device();
-            let whole = device.error(fault, op, request.offset, u64::from(request.length), String::new());
-            (self.log)(&Event::Failed(self.client, &whole.to_string()));
-        }
+        let op = match job {
+            Job::Read | Job::ReadAhead => Op::Read,
+            Job::Write | Job::WriteZeroes { .. } => Op::Write,
+            Job::Flush => Op::Flush,
+            Job::Change if request.kind == command::TRIM => Op::Discard,
+            Job::Change => Op::WriteZeroes,
+        };
+        let whole = (op, request.offset, u64::from(request.length));
+        self.failure.tell(self.served.device(), (self.client, self.log), fault, whole);
         let number = match fault.kind {
             // `EPERM` would say that the export is read-only.
             Kind::Refused => error::EIO,
@@ -265,7 +228,7 @@ impl Session<'_> {
     /// Answers a request with an error.
     pub(super) fn refuse(&mut self, slot: u16, request: &Request, error: u32, message: Body) {
         self.answered(slot);
-        add(&self.client.counts.errors, 1);
+        add_alone(&self.client.counts.errors, 1);
         self.outbox.push(match self.terms.structured {
             true => Reply::error(slot, request.cookie, error, message),
             false => Reply::simple(slot, request.cookie, error, Body::Nothing),
@@ -275,9 +238,4 @@ impl Session<'_> {
 
 pub(super) fn durable(fua: bool) -> Flags {
     if fua { Flags::FUA } else { Flags::NONE }
-}
-
-/// Adds to a count that only this thread writes, which saves an atomic addition.
-fn add(count: &AtomicU64, by: u64) {
-    count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
 }

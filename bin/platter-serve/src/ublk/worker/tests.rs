@@ -5,6 +5,7 @@ use super::super::port::Port;
 use super::super::shared::Shared;
 use super::*;
 use crate::clients::Clients;
+use crate::events::Event;
 use crate::restart::FirstFlush;
 use crate::served::Served;
 use platter_block::time::Time;

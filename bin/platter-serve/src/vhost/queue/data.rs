@@ -12,7 +12,7 @@ use platter_block::fault::Fault;
 impl Worker {
     /// Begins a read or a write.
     pub(super) fn transfer(&mut self, slot: u16, op: Op, range: Range) {
-        let mut bio = self.spare_bio();
+        let mut bio = self.bios.spare();
         let entry = &mut self.slots[usize::from(slot)];
         let mut lent = entry.lent.take().unwrap_or_else(|| Lent::new(&self.memory));
         std::mem::swap(&mut lent.pieces, &mut entry.request.pieces);
@@ -21,10 +21,7 @@ impl Worker {
             _ => bio.reset_write(range.pos, lent),
         };
         bio.add_flags(Flags::BORROWED);
-        match set {
-            Ok(()) => self.submit(slot, bio),
-            Err(fault) => self.fail(slot, bio, fault),
-        }
+        self.submit(slot, bio, set);
     }
 
     /// Takes the memory of a completed bio back. Returns the result of the bio.

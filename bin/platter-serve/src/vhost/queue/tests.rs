@@ -60,7 +60,7 @@ fn rig_of(device: Device) -> Rig {
         first_flush: FirstFlush::default(),
         write_back: Arc::new(AtomicBool::new(true)),
         depth: usize::from(SIZE),
-        reported: Arc::default(),
+        failure: Arc::default(),
     });
     let memory = Arc::new(Memory::private(MEMORY).unwrap());
     let kick = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
@@ -166,9 +166,9 @@ impl Rig {
         let begin = clock.now();
         for seconds in 0..3 {
             clock.simulated().unwrap().advance_to(begin + Span::from_secs(seconds));
-            self.worker.channel.poll(&mut self.worker.done);
+            self.worker.channel.poll(&mut self.worker.bios.done);
         }
-        assert!(self.worker.done.is_empty());
+        assert!(self.worker.bios.done.is_empty());
     }
 
     /// Stops the queue and starts it again, as for a change of the guest's memory.
