@@ -122,8 +122,8 @@ pub trait Backend: LimitSource {
     }
 
     /// The ranges of disks that the device uses. Two devices that share a range must not become members of one array.
-    fn ground(&self) -> Vec<Ground> {
-        self.below().iter().flat_map(|below| below.ground()).collect()
+    fn disk_ranges(&self) -> Vec<DiskRange> {
+        self.below().iter().flat_map(|below| below.disk_ranges()).collect()
     }
 
     /// Sum of the counters of all queues below, including those of closed lanes.
@@ -435,7 +435,7 @@ pub enum Identity {
 
 /// A range of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct DiskRange {
     /// The disk.
     pub disk: Identity,
     /// First byte.
@@ -444,9 +444,9 @@ pub struct Ground {
     pub end: u64,
 }
 
-impl Ground {
+impl DiskRange {
     /// Whether the two have a byte in common.
-    pub fn overlaps(&self, other: &Ground) -> bool {
+    pub fn overlaps(&self, other: &DiskRange) -> bool {
         self.disk == other.disk && self.begin < other.end && other.begin < self.end
     }
 }

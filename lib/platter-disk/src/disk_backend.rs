@@ -8,7 +8,7 @@
 use crate::clock::Clock;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use platter_block::allocation;
-use platter_block::backend::{Backend, Fact, Ground, Identity, LaneUse, SinkMaker};
+use platter_block::backend::{Backend, DiskRange, Fact, Identity, LaneUse, SinkMaker};
 use platter_block::bio::{Bio, Context, Op};
 use platter_block::capability::{Traced, Tunable};
 use platter_block::counters::{Counters, Snapshot};
@@ -423,10 +423,10 @@ impl Backend for DiskBackend {
         self.0.clock.now()
     }
 
-    fn ground(&self) -> Vec<Ground> {
+    fn disk_ranges(&self) -> Vec<DiskRange> {
         let own = || Identity::Process(Arc::as_ptr(&self.0).addr() as u64);
         let disk = self.0.disk.identity().unwrap_or_else(own);
-        vec![Ground { disk, begin: 0, end: self.0.extent.size() }]
+        vec![DiskRange { disk, begin: 0, end: self.0.extent.size() }]
     }
 
     fn context_exited(&self, context: Context) {

@@ -67,9 +67,9 @@ impl ScsiTarget {
     /// A target over a device. Its serial number is that of the device's disks and their parts, so that two targets over one
     /// device have the same, also if they are in different processes and the device is a file or a block device.
     pub fn new(device: Arc<dyn Backend>) -> ScsiTarget {
-        let ground: Vec<u8> = format!("{:?}", device.ground()).into_bytes();
+        let told: Vec<u8> = format!("{:?}", device.disk_ranges()).into_bytes();
         // FNV-1a, of 128 bits.
-        let hash = ground.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+        let hash = told.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
             (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
         });
         ScsiTarget::with_serial(device, &format!("{hash:032x}"))
@@ -194,7 +194,7 @@ impl Disk for ScsiDisk {
     }
 
     fn identity(&self) -> Option<DiskIdentity> {
-        match &self.port.hub.device.ground()[..] {
+        match &self.port.hub.device.disk_ranges()[..] {
             [only] if only.begin == 0 => Some(only.disk),
             _ => None,
         }

@@ -16,7 +16,7 @@
 //! waits a second more: the lanes of a program that was stopped are run one after the other. A barrier also fails when its submitter does not
 //! wait for it any longer ([`Cancel::late`]), even if it has started, or when the device could not carry it out because an I/O timed out. All
 //! bios that are held behind it, including barriers, then fail with [`Kind::Cancelled`]: the numbers up to the last one given out count as
-//! over, and each lane finds the range of epochs that failed in its seat (`Seat::failed`) before it starts
+//! over, and each lane finds the range of epochs that failed in its entry (`Registered::failed`) before it starts
 //! any bio that it held.
 //!
 //! Example of a late one: a channel's barrier with a deadline of 50 ms has started, and a disk keeps its flush. At 50 ms the program gets
@@ -54,7 +54,7 @@ pub struct BarrierGate {
 
 #[derive(Default)]
 struct Lanes {
-    seats: Vec<Seat>,
+    registered: Vec<Registered>,
     /// Lanes opened so far.
     opened: u64,
     /// Barriers that are not over and that no lane will end: barriers of dropped lanes, and failed barriers.
@@ -64,7 +64,7 @@ struct Lanes {
 }
 
 /// A lane in the list of all lanes.
-struct Seat {
+struct Registered {
     cell: Arc<Cell>,
     /// Bios of this lane that have failed and that the lane has not looked at yet. One entry is enough for
     /// several failures: the lane has placed no bio since the first.
@@ -85,7 +85,7 @@ struct Failed {
 struct Cell {
     /// Epoch of the oldest incomplete bio.
     oldest: AtomicU64,
-    /// Not 0: the seat's `failed` is set.
+    /// Not 0: `failed` of the entry is set.
     has_failed: AtomicU64,
     bell: Option<Arc<dyn Bell>>,
     /// Names the lane in errors.
@@ -156,11 +156,11 @@ impl BarrierGate {
         let last = self.placed.fetch_add(1, SeqCst);
         let failed: Vec<u64> = (number..=last).filter(|number| !lanes.orphans.contains(number)).collect();
         lanes.orphans.extend(failed);
-        for seat in &mut lanes.seats {
-            let before = seat.failed.filter(|before| before.number < number);
-            seat.failed = Some(Failed { last, ..before.unwrap_or(Failed { number, kind, last }) });
+        for entry in &mut lanes.registered {
+            let before = entry.failed.filter(|before| before.number < number);
+            entry.failed = Some(Failed { last, ..before.unwrap_or(Failed { number, kind, last }) });
             // Stored before the gate opens: a lane that sees the gate open sees this too.
-            seat.cell.has_failed.store(1, SeqCst);
+            entry.cell.has_failed.store(1, SeqCst);
         }
         self.advance(&mut lanes);
         lanes.ring();
@@ -175,13 +175,14 @@ impl BarrierGate {
 
 impl Lanes {
     fn ring(&self) {
-        self.seats.iter().filter_map(|seat| seat.cell.bell.as_ref()).for_each(|bell| bell.ring());
+        self.registered.iter().filter_map(|entry| entry.cell.bell.as_ref()).for_each(|bell| bell.ring());
     }
 
     /// Describes the lanes that barrier `number` waits for: those with bios placed before it.
     fn culprits(&self, number: u64) -> String {
-        let busy = |seat: &&Seat| seat.cell.oldest.load(SeqCst) <= number;
-        let names: Vec<&str> = self.seats.iter().filter(busy).map(|seat| seat.cell.name.as_str()).collect();
+        let busy = |entry: &&Registered| entry.cell.oldest.load(SeqCst) <= number;
+        let names: Vec<&str> =
+            self.registered.iter().filter(busy).map(|entry| entry.cell.name.as_str()).collect();
         match &names[..] {
             [] => "the lane that sent the barrier is not run".to_owned(),
             [one] => format!("{one} has bios that are not complete"),
@@ -243,7 +244,7 @@ impl Door {
             bell,
             name: format!("lane {}, opened by thread {by},", lanes.opened),
         });
-        lanes.seats.push(Seat { cell: Arc::clone(&cell), failed: None });
+        lanes.registered.push(Registered { cell: Arc::clone(&cell), failed: None });
         drop(lanes);
         Door {
             gate: Arc::clone(gate),
@@ -346,8 +347,8 @@ impl Door {
                 }
                 // The lane has only the barrier and the bios behind it.
                 self.cell.oldest.store(epoch, SeqCst);
-                let is_before = |seat: &Seat| seat.cell.oldest.load(SeqCst) <= number;
-                if self.gate.lanes().seats.iter().any(is_before) {
+                let is_before = |entry: &Registered| entry.cell.oldest.load(SeqCst) <= number;
+                if self.gate.lanes().registered.iter().any(is_before) {
                     return None;
                 }
             }
@@ -367,8 +368,8 @@ impl Door {
         }
         let mut lanes = self.gate.lanes();
         self.cell.has_failed.store(0, SeqCst);
-        let seat = lanes.seats.iter_mut().find(|seat| Arc::ptr_eq(&seat.cell, &self.cell));
-        let range = seat.and_then(|seat| seat.failed.take());
+        let entry = lanes.registered.iter_mut().find(|entry| Arc::ptr_eq(&entry.cell, &self.cell));
+        let range = entry.and_then(|entry| entry.failed.take());
         drop(lanes);
         let Some(Failed { number, kind, last }) = range else { return false };
         let before = self.failed.len();
@@ -469,9 +470,10 @@ impl Door {
         if !bio.flags().intersects(BARRIER) {
             return over >= epoch;
         }
-        let is_before =
-            |seat: &Seat| !Arc::ptr_eq(&seat.cell, &self.cell) && seat.cell.oldest.load(SeqCst) < epoch;
-        over + 1 == epoch && self.out == 0 && !self.gate.lanes().seats.iter().any(is_before)
+        let is_before = |entry: &Registered| {
+            !Arc::ptr_eq(&entry.cell, &self.cell) && entry.cell.oldest.load(SeqCst) < epoch
+        };
+        over + 1 == epoch && self.out == 0 && !self.gate.lanes().registered.iter().any(is_before)
     }
 
     /// When held bios must be checked even if nothing else happens.
@@ -553,7 +555,7 @@ impl Drop for Door {
         self.cell.oldest.store(NOTHING, SeqCst);
         {
             let mut lanes = self.gate.lanes();
-            lanes.seats.retain(|seat| !Arc::ptr_eq(&seat.cell, &self.cell));
+            lanes.registered.retain(|entry| !Arc::ptr_eq(&entry.cell, &self.cell));
             lanes.ring();
         }
         for number in numbers {

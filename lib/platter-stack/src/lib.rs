@@ -63,7 +63,7 @@
 //!   are fewer, but one bio is always admitted. Parts and their lists are reused.
 //! - **Replacement** in a cache is decided by `platter-cache/src/replace.rs`, which orders frames and does no I/O.
 //!
-//! **Invariant:** no two members of an array share a part of a disk (`Backend::ground`), and all use the same clock.
+//! **Invariant:** no two members of an array share a part of a disk (`Backend::disk_ranges`), and all use the same clock.
 
 #![deny(unsafe_code)]
 

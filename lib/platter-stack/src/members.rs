@@ -10,22 +10,22 @@ pub(crate) fn check(layer: &str, members: &[Arc<dyn Backend>]) -> Result<(), Lay
     if members.is_empty() {
         return Err(LayerError::Members(format!("{layer} needs at least one device")));
     }
-    let mut grounds = Vec::new();
+    let mut ranges = Vec::new();
     for (number, member) in members.iter().enumerate() {
-        grounds.extend(member.ground().into_iter().map(|ground| (number, ground)));
+        ranges.extend(member.disk_ranges().into_iter().map(|range| (number, range)));
     }
-    grounds.sort_by_key(|(_, ground)| (ground.disk, ground.begin));
+    ranges.sort_by_key(|(_, range)| (range.disk, range.begin));
     // Ranges sorted by their beginnings overlap if and only if two neighbours do.
-    for pair in grounds.windows(2) {
-        let [(one, before), (other, ground)] = pair else { continue };
-        if one != other && ground.overlaps(before) {
+    for pair in ranges.windows(2) {
+        let [(one, before), (other, range)] = pair else { continue };
+        if one != other && range.overlaps(before) {
             let message = format!(
                 "{layer}: members {one} ({}) and {other} ({}) are on the same disk, from byte {} to {} of it; \
                  each member must be a disk or a part of its own",
                 members[*one].name(),
                 members[*other].name(),
-                ground.begin,
-                ground.end.min(before.end),
+                range.begin,
+                range.end.min(before.end),
             );
             return Err(LayerError::Members(message));
         }

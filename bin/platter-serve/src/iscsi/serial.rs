@@ -20,8 +20,8 @@ pub(crate) fn number(name: &str, device: &Device) -> String {
         digest.update([0]);
         digest.update(part);
     }
-    for ground in device.backend().ground() {
-        let (kind, number) = match ground.disk {
+    for range in device.backend().disk_ranges() {
+        let (kind, number) = match range.disk {
             // The number of a file system's device may change when the machine is started.
             Identity::File(_, inode) => (1u8, inode),
             Identity::Node(node) => (2, node),
@@ -36,7 +36,7 @@ pub(crate) fn number(name: &str, device: &Device) -> String {
             }
         };
         digest.update([kind]);
-        [number, ground.begin, ground.end].into_iter().for_each(|number| digest.update(number.to_be_bytes()));
+        [number, range.begin, range.end].into_iter().for_each(|number| digest.update(number.to_be_bytes()));
     }
     let hash = digest.finalize();
     let hex: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();

@@ -10,7 +10,7 @@ use crate::members::atomic_behind;
 use crate::reports::Reports;
 use crate::{LayerError, LayerType};
 use platter_block::allocation;
-use platter_block::backend::{Backend, Fact, Ground, LaneUse};
+use platter_block::backend::{Backend, DiskRange, Fact, LaneUse};
 use platter_block::bio::Op;
 use platter_block::command::CommandSets;
 use platter_block::driver::Geometry;
@@ -161,13 +161,13 @@ impl<F: Filter> Backend for Filtered<F> {
         Ok(self.below.allocation(self.offset() + pos, len)?.moved(pos, len))
     }
 
-    fn ground(&self) -> Vec<Ground> {
-        let below = self.below.ground();
+    fn disk_ranges(&self) -> Vec<DiskRange> {
+        let below = self.below.disk_ranges();
         match (&below[..], &self.part) {
             // The device below is a part itself, or a disk.
             ([disk], Some(part)) if disk.end - disk.begin == self.below.geometry().size => {
                 let (begin, end) = (disk.begin + part.range.start, disk.begin + part.range.end);
-                vec![Ground { begin, end, ..*disk }]
+                vec![DiskRange { begin, end, ..*disk }]
             }
             _ => below,
         }

@@ -4,7 +4,7 @@ use crate::LayerError;
 use crate::array_metadata::{RECORD_BYTES, Record, SLOTS, Slots};
 use crate::kit::Buffer;
 use crate::reader::Reader;
-use platter_block::backend::{Backend, Ground, LaneUse};
+use platter_block::backend::{Backend, DiskRange, LaneUse};
 use platter_block::bio::{Bio, Flags};
 use platter_block::command::{Command, CommandSet, Reach, Transfer};
 use platter_block::fault::{Fault, Kind};
@@ -19,7 +19,7 @@ pub(super) enum Identity {
     /// The record of a member of one of Platter's arrays.
     Member(Box<Record>),
     /// The disks of the system or of this process that it uses, and which part of them.
-    Ground(Vec<Ground>),
+    DiskRanges(Vec<DiskRange>),
     /// Nothing; there is no other path.
     Alone,
 }
@@ -42,9 +42,9 @@ impl fmt::Display for Identity {
             Identity::Member(record) => {
                 write!(f, "member {} ({}) of the array {}", record.index, record.member, record.array)
             }
-            Identity::Ground(grounds) => {
+            Identity::DiskRanges(ranges) => {
                 let mut comma = "";
-                for Ground { disk, begin, end } in grounds {
+                for DiskRange { disk, begin, end } in ranges {
                     write!(f, "{comma}{disk:?} from byte {begin} to {end}")?;
                     comma = ", ";
                 }
@@ -186,8 +186,8 @@ fn of_member(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
 
 /// By the disks below.
 fn of_ground(path: &Arc<dyn Backend>) -> Result<Option<Identity>, LayerError> {
-    let ground = path.ground();
-    Ok((!ground.is_empty()).then_some(Identity::Ground(ground)))
+    let range = path.disk_ranges();
+    Ok((!range.is_empty()).then_some(Identity::DiskRanges(range)))
 }
 
 /// Whether a failure is one of the path, not of the disk; but a disk that has shrunk is [`Kind::Gone`] beyond its end, too.

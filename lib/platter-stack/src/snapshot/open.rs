@@ -270,10 +270,10 @@ fn check_devices(
 
 /// A number for the file of an origin that stays when the machine restarts; 0: the origin is not a part of one file.
 fn identity(origin: &Arc<dyn Backend>) -> u64 {
-    match &origin.ground()[..] {
-        [ground] => match ground.disk {
+    match &origin.disk_ranges()[..] {
+        [range] => match range.disk {
             Identity::File(_, inode) => {
-                let text = format!("{inode} {} {}", ground.begin, ground.end);
+                let text = format!("{inode} {} {}", range.begin, range.end);
                 u64::from(crc32c::crc32c(text.as_bytes())) | 1 << 32
             }
             _ => 0,

@@ -137,8 +137,8 @@ fn open_file(
 
 /// The file must be on the file system of this device.
 fn check_device(map: &FileMap, below: &Device) -> Result<(), String> {
-    match &below.backend().ground()[..] {
-        [ground] => match ground.disk {
+    match &below.backend().disk_ranges()[..] {
+        [range] => match range.disk {
             Identity::Node(number) if number != map.device => {
                 Err(format!("the file is on device {}, and {} is device {number}", map.device, below.name()))
             }
