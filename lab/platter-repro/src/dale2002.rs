@@ -101,6 +101,7 @@ impl What {
                     processes: 1,
                     cached: None,
                     compute: Span::ZERO,
+                    disk: Span::ZERO,
                 };
                 cell(kernel, *seed, load)
             }
@@ -149,7 +150,7 @@ fn method(scale: u64) -> Vec<String> {
              Channel at 2.125 GBd: 8b/10b, and 60 bytes around each 2,048 of a frame; that leaves 196.9 MiB/s."
         ),
         format!(
-            "Inputs: the processor time of functions is that of dm2002, scaled by the clocks (700/733 MHz); that of a read of 512 \
+            "Inputs: the processor time of functions and the hand-over of a lock are those of dm2002, scaled by the clocks (700/733 MHz); that of a read of 512 \
              bytes through the page cache, {} us, is set by the rate of 2.4 with normal reads. Nothing else is set by \
              these runs.",
             fixed(READ.cost.0 as f64 / 1e3, 2)

@@ -15,7 +15,7 @@ use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
 use kernels::kernels;
 
-pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, MACHINE, UNIT_2_4, rung};
+pub(super) use kernels::{COMMAND_2_4, COMMAND_2_5, HOLDS, MACHINE, UNIT_2_4, UNIT_2_5, rung};
 use platter_bench::ladder::Unit;
 use platter_block::time::Span;
 pub(super) use show::parameters;
@@ -36,8 +36,15 @@ const FEWEST: u64 = 64;
 const BYTES: u64 = 64 << 10;
 const BUFFERS: u64 = 16;
 /// Table 8: 128 reads of 128 KiB.
-const TRACED: Load =
-    Load { bytes: 128 << 10, pieces: 1, calls: 128, processes: 1, cached: None, compute: Span::ZERO };
+const TRACED: Load = Load {
+    bytes: 128 << 10,
+    pieces: 1,
+    calls: 128,
+    processes: 1,
+    cached: None,
+    compute: Span::ZERO,
+    disk: Span::ZERO,
+};
 
 /// A cell and its outcome.
 struct Row {
@@ -80,6 +87,7 @@ fn cells(options: &Options) -> Vec<Cell> {
                     processes: MACHINE.disks,
                     cached: None,
                     compute: Span::ZERO,
+                    disk: Span::ZERO,
                 };
                 all.push(Cell { machine: MACHINE, kernel, load, seed });
             }

@@ -14,7 +14,7 @@ use super::cells::run_all;
 use super::host::readers::{self, Cell, Found};
 use super::seeds::other_seeds;
 use super::{Experiment, Hooks, Options, Report, ReproError};
-use kernels::{MACHINE, kernels, load};
+use kernels::{MACHINE, Mix, kernels, load};
 
 pub(super) use kernels::parameters;
 
@@ -30,30 +30,41 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const CALLS: u64 = 768;
 const FEWEST: u64 = 192;
 
-/// The outcomes: of each seed, the kernels in the order of Table 2.
-struct Results(Vec<(Cell, Found)>);
+/// The outcomes of both mixes: of each seed, the kernels in order.
+struct Results {
+    suite: Vec<(Cell, Found)>,
+    query: Vec<(Cell, Found)>,
+}
 
 impl Results {
     /// Of each seed, the first one's first.
-    fn of(&self, kernel: &str) -> Vec<&(Cell, Found)> {
-        self.0.iter().filter(|(cell, _)| cell.kernel.name == kernel).collect()
+    fn of(&self, mix: Mix, kernel: &str) -> Vec<&(Cell, Found)> {
+        let rows = match mix {
+            Mix::Suite => &self.suite,
+            Mix::Query => &self.query,
+        };
+        rows.iter().filter(|(cell, _)| cell.kernel.name == kernel).collect()
     }
 }
 
-fn cells(options: &Options) -> Vec<Cell> {
-    let load = load((CALLS / options.scale).max(FEWEST));
+fn cells(mix: Mix, options: &Options) -> Vec<Cell> {
+    let load = load(mix, (CALLS / options.scale).max(FEWEST));
     let seeds = std::iter::once(options.seed).chain(other_seeds(options.seed));
     seeds
         .flat_map(|seed| {
-            kernels().into_iter().map(move |kernel| Cell { machine: MACHINE, kernel, load, seed })
+            kernels(mix).into_iter().map(move |kernel| Cell { machine: MACHINE, kernel, load, seed })
         })
         .collect()
 }
 
 fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
-    let cells = cells(options);
+    let suite = cells(Mix::Suite, options);
+    let count = suite.len();
+    let cells: Vec<Cell> = suite.into_iter().chain(cells(Mix::Query, options)).collect();
     let found = run_all(options, hooks, &cells, readers::run)?;
-    let results = Results(cells.into_iter().zip(found).collect());
+    let mut suite: Vec<(Cell, Found)> = cells.into_iter().zip(found).collect();
+    let query = suite.split_off(count);
+    let results = Results { suite, query };
     Ok(Report {
         name: EXPERIMENT.name,
         summary: EXPERIMENT.summary,
@@ -68,14 +79,18 @@ fn run(options: &Options, hooks: Hooks<'_>) -> Result<Report, ReproError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::kernel::{Kernel, Starts};
+    use crate::dm2002::HOLDS;
     use crate::host::readers::Load;
     use platter_block::time::Span;
     use std::sync::atomic::AtomicBool;
 
     fn cell(name: &str, calls: u64) -> Cell {
-        let kernel = kernels().into_iter().find(|kernel| kernel.name == name).unwrap();
-        Cell { machine: MACHINE, kernel, load: load(calls), seed: 1 }
+        of_mix(Mix::Suite, name, calls)
+    }
+
+    fn of_mix(mix: Mix, name: &str, calls: u64) -> Cell {
+        let kernel = kernels(mix).into_iter().find(|kernel| kernel.name == name).unwrap();
+        Cell { machine: MACHINE, kernel, load: load(mix, calls), seed: 1 }
     }
 
     fn found(cell: &Cell) -> Found {
@@ -98,21 +113,33 @@ mod tests {
     }
 
     #[test]
-    fn only_a_process_that_starts_all_devices_splits_requests_of_others() {
-        let all = cell("SBI", 16);
-        let own = Cell { kernel: Kernel { starts: Starts::Own, ..all.kernel }, ..all };
-        let pieces = (kernels::AGENTS as u64) * 16 * kernels::PIECES;
-        assert_eq!(of(&found(&own), "send").0, pieces);
-        assert!(of(&found(&all), "send").0 > pieces * 5 / 4);
+    fn a_process_that_starts_all_devices_splits_requests_of_others() {
+        let all = of_mix(Mix::Query, "SB", 16);
+        let alone = Cell { load: Load { processes: 1, ..all.load }, ..all };
+        let pieces = 16 * kernels::PIECES;
+        assert_eq!(of(&found(&alone), "send").0, pieces);
+        assert!(of(&found(&all), "send").0 > kernels::AGENTS as u64 * pieces * 5 / 4);
     }
 
     #[test]
     fn a_command_has_four_further_acquisitions_of_the_lock_of_all_queues() {
-        let found = found(&cell("SB", 8));
-        let ((others, time), (commands, _)) = (of(&found, "other"), of(&found, "send"));
-        assert_eq!((others, time.0), (4 * commands, 4 * commands * kernels::HOLDS.other.0));
-        let queued = of(&found, "queue");
-        assert_eq!(queued.1.0, queued.0 * kernels::HOLDS.queue.0);
+        for (mix, hold) in [(Mix::Suite, HOLDS.queue), (Mix::Query, kernels::METERED)] {
+            let found = found(&of_mix(mix, "SB", 8));
+            let ((others, time), (commands, _)) = (of(&found, "other"), of(&found, "send"));
+            assert_eq!((others, time.0), (4 * commands, 4 * commands * HOLDS.other.0));
+            let queued = of(&found, "queue");
+            assert_eq!(queued.1.0, queued.0 * hold.0);
+        }
+    }
+
+    /// What a disk takes beside its adapter is in every wait of a process that is alone.
+    #[test]
+    fn a_query_waits_for_its_disk() {
+        let query = of_mix(Mix::Query, "SBI", 8);
+        let alone = Cell { load: Load { processes: 1, ..query.load }, ..query };
+        let without = Cell { load: Load { disk: Span::ZERO, ..alone.load }, ..alone };
+        let [with, without] = [alone, without].map(|cell| found(&cell).elapsed.0);
+        assert_eq!(with - without, 8 * kernels::PIECES * kernels::QUERY_DISK.0);
     }
 
     /// Once for a prefetch, which is several system calls where each buffer is one.
@@ -125,7 +152,7 @@ mod tests {
             let ratio = time.0 as f64 / mean as f64;
             assert!((0.95..1.05).contains(&ratio), "{name}: {ratio}");
         }
-        let one = Cell { load: Load { processes: 1, ..load(8) }, ..cell("SBIRV", 8) };
+        let one = Cell { load: Load { processes: 1, ..load(Mix::Suite, 8) }, ..cell("SBIRV", 8) };
         let seeds = [1, 2].map(|seed| of(&found(&Cell { seed, ..one }), "user").1);
         assert_ne!(seeds[0], seeds[1]);
     }

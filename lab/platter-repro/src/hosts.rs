@@ -3,7 +3,7 @@
 use super::dale2002;
 use super::dm2002;
 use super::dsw2002;
-use super::host::kernel::{Kernel, UNLIMITED};
+use super::host::kernel::{Holds, Kernel, UNLIMITED};
 use super::host::machine::Machine;
 use super::unplug2004;
 use platter_bench::report::units::{bytes, fixed};
@@ -91,14 +91,44 @@ pub fn by_name(name: &str) -> Option<&'static HostModel> {
 pub(super) fn of_machine(machine: &Machine, [counts, times]: [&'static str; 2]) -> Vec<Parameter> {
     let count = |name, count: usize| Parameter::new("machine", name, (count, ""), counts);
     let time = |name, span| Parameter::new("machine", name, micros(span), times);
-    let free = "the sources do not give it";
+    let line = "McKenney, Exploiting Deferred Destruction (2004), table of costs, from notes; times 700/733 for 733 MHz";
     vec![
         count("processors", machine.processors),
         count("adapters", machine.adapters),
         count("disks", machine.disks),
         time("adapter, a command", machine.command),
         time("adapter, a KiB", machine.kib),
-        Parameter::new("machine", "hand-over of a contended lock", micros(Span::ZERO), free),
+        Parameter::new(
+            "machine",
+            "hand-over of a contended lock",
+            micros(machine.contention.hand_over),
+            line,
+        ),
+        Parameter::new(
+            "machine",
+            "more of it for each other spinner",
+            micros(machine.contention.per_spinner),
+            line,
+        ),
+    ]
+}
+
+/// Holds of the locks of 2.4, with their sources.
+pub(super) fn of_holds(holds: &Holds) -> [Parameter; 6] {
+    let hold = |name, span, source| Parameter::new("locks", name, micros(span), source);
+    let table = "OLS 2002, Table 5";
+    [
+        hold("hold to queue a unit", holds.queue, "OLS 2002, Table 6"),
+        hold("hold to take requests from a queue", holds.unplug, table),
+        hold("hold to send a command", holds.send, table),
+        hold("hold of an interrupt", holds.interrupt, table),
+        hold("hold of the others, each", holds.other, table),
+        Parameter::new(
+            "locks",
+            "others for a command",
+            (holds.others * 2, ""),
+            "OLS 2002, Table 5: 3.75; half of them at completion is chosen",
+        ),
     ]
 }
 

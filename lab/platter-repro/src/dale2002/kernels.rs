@@ -1,20 +1,31 @@
 //! The nine runs, the machine and the kernels.
 
-use crate::dm2002::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4};
-use crate::host::kernel::{Kernel, Scope, Starts, UNLIMITED};
-use crate::host::machine::Machine;
+use crate::dm2002::{COMMAND_2_4, COMMAND_2_5, UNIT_2_4, UNIT_2_5};
+use crate::host::kernel::{Kernel, Scope, UNLIMITED};
+use crate::host::machine::{Machine, PENTIUM_III};
 use crate::host::readers::{Cached, Load};
 use crate::hosts::{KernelSources, Parameter, micros, of_kernel, of_machine};
 use platter_block::time::Span;
+use platter_sim::host::Contention;
 
 /// Two processors of 733 MHz and one adapter for eight disks. A KiB takes its share of frames of 2,048 bytes with 60 bytes of
 /// delimiters, header, check sum and fill words, at 212.5 MB/s after 8b/10b. A command adds the frames of the
 /// command and of its status: 32 and 24 bytes of payload.
-pub(super) const MACHINE: Machine =
-    Machine { processors: 2, adapters: 1, disks: 8, command: Span(828), kib: Span(4_960) };
+pub(super) const MACHINE: Machine = Machine {
+    processors: 2,
+    adapters: 1,
+    disks: 8,
+    command: Span(828),
+    kib: Span(4_960),
+    contention: Contention {
+        hand_over: scaled(PENTIUM_III.hand_over),
+        per_spinner: scaled(PENTIUM_III.per_spinner),
+        ..PENTIUM_III
+    },
+};
 
 /// A read of 512 bytes through the page cache. Set by the rate of 2.4 with normal reads.
-pub(super) const READ: Cached = Cached { read: 512, cost: Span(6_555) };
+pub(super) const READ: Cached = Cached { read: 512, cost: Span(6_425) };
 
 /// How a run reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +120,7 @@ impl Run {
             processes: MACHINE.disks,
             cached,
             compute: Span::ZERO,
+            disk: Span::ZERO,
         }
     }
 }
@@ -160,7 +172,6 @@ fn linux24() -> Kernel {
         per_unit: scaled(UNIT_2_4),
         per_command: scaled(COMMAND_2_4),
         copy_kib: Span::ZERO,
-        starts: Starts::Own,
         holds: None,
     }
 }
@@ -172,6 +183,7 @@ pub(super) fn kiobufs() -> Kernel {
         unit: BIO,
         queueing: Scope::Adapter,
         sending: Scope::Adapter,
+        per_unit: scaled(UNIT_2_5),
         per_command: scaled(COMMAND_2_5),
         ..linux24()
     }

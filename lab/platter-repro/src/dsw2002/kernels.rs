@@ -1,26 +1,27 @@
 //! The decision-support machine, its kernels and the mix of the workload, as data.
 
-use crate::dm2002;
-use crate::host::kernel::{Holds, Kernel, Starts};
+use crate::dm2002::{self, HOLDS};
+use crate::host::kernel::{Holds, Kernel, Scope};
 use crate::host::machine::Machine;
 use crate::host::readers::Load;
-use crate::hosts::{KernelSources, Parameter, micros, of_kernel, of_machine};
+use crate::hosts::{KernelSources, Parameter, micros, of_holds, of_kernel, of_machine};
 use platter_bench::report::units::bytes;
 use platter_block::time::Span;
 
 /// The machine of section 3: the processors and the kind of adapters of the microbenchmark, with six of them and 20 disks on each.
 pub(super) const MACHINE: Machine = Machine { adapters: 6, disks: 120, ..dm2002::MACHINE };
 
-/// Mean holds of Table 5. The acquisitions that the table does not list are 3.75 for each command and held for 13.1 us in all: four
-/// of a quarter of it, two after a command was sent and two at its completion.
-pub(super) const HOLDS: Holds = Holds {
-    queue: Span(3_800),
-    unplug: Span(8_800),
-    send: Span(13_000),
-    interrupt: Span(20_000),
-    other: Span(3_267),
-    others: 2,
-};
+/// To queue a unit under the lock of all queues with Lockmeter: Table 5.
+pub(super) const METERED: Span = Span(3_800);
+
+/// What the machine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mix {
+    /// All queries: Table 2.
+    Suite,
+    /// One of them, which waits for disks: Tables 1 and 4 to 7, some of which Lockmeter took.
+    Query,
+}
 
 /// Agents, each with a disk: one for each processor.
 pub(super) const AGENTS: usize = 8;
@@ -28,25 +29,43 @@ pub(super) const AGENTS: usize = 8;
 pub(super) const BYTES: u64 = 64 << 10;
 pub(super) const PIECES: u64 = 4;
 /// Computing on a KiB. Set by the user time of Baseline.
-pub(super) const COMPUTE_KIB: Span = Span(26_000);
+pub(super) const COMPUTE_KIB: Span = Span(28_957);
 
-/// The kernels of Table 2, with the stages of the microbenchmark and the holds of this workload.
-pub(super) fn kernels() -> Vec<Kernel> {
-    let rungs = ["Baseline", "SB", "SBI", "SBIR", "SBIRV"].into_iter().filter_map(dm2002::rung);
-    rungs.map(|kernel| Kernel { chunk: KIOBUF, starts: Starts::All, holds: Some(HOLDS), ..kernel }).collect()
+/// Computing of the query on a KiB: what the time of Table 6 leaves for it.
+pub(super) const QUERY_COMPUTE_KIB: Span = Span(13_300);
+/// Time of a disk for a command of it: what the idle times of Tables 4 and 7 leave beside the adapter.
+pub(super) const QUERY_DISK: Span = Span(306_000);
+
+/// The kernels of a mix, with the functions of the microbenchmark.
+pub(super) fn kernels(mix: Mix) -> Vec<Kernel> {
+    let names: &[&str] = match mix {
+        Mix::Suite => &["Baseline", "SB", "SBI", "SBIR", "SBIRV"],
+        Mix::Query => &["Baseline", "SB", "SBI"],
+    };
+    let of_mix = |kernel: Kernel| {
+        let metered = mix == Mix::Query && kernel.queueing == Scope::All;
+        let queue = if metered { METERED } else { HOLDS.queue };
+        Kernel { chunk: KIOBUF, holds: Some(Holds { queue, ..HOLDS }), ..kernel }
+    };
+    names.iter().filter_map(|name| dm2002::rung(name)).map(of_mix).collect()
 }
 
 /// A kiobuf has 65 pages, one of which is for a buffer that does not begin at a page.
 const KIOBUF: u64 = 64 * 4096;
 
-pub(super) fn load(calls: u64) -> Load {
+pub(super) fn load(mix: Mix, calls: u64) -> Load {
+    let (compute, disk) = match mix {
+        Mix::Suite => (COMPUTE_KIB, Span::ZERO),
+        Mix::Query => (QUERY_COMPUTE_KIB, QUERY_DISK),
+    };
     Load {
         bytes: BYTES,
         pieces: PIECES,
         calls,
         processes: AGENTS,
         cached: None,
-        compute: Span(COMPUTE_KIB.0 * BYTES / 1024),
+        compute: Span(compute.0 * BYTES / 1024),
+        disk,
     }
 }
 
@@ -62,28 +81,27 @@ pub(crate) fn parameters() -> Vec<Parameter> {
     };
     let counts = "OLS 2002, section 3; that disks are not joined by the RAID adapters is chosen";
     let mut all = of_machine(&MACHINE, [counts, dm]);
-    let hold = |name, span| Parameter::new("locks", name, micros(span), "OLS 2002, Table 5");
-    all.extend([
-        hold("hold to queue a unit", HOLDS.queue),
-        hold("hold to take requests from a queue", HOLDS.unplug),
-        hold("hold to send a command", HOLDS.send),
-        hold("hold of an interrupt", HOLDS.interrupt),
-        hold("hold of the others, each", HOLDS.other),
-        Parameter::new(
-            "locks",
-            "others for a command",
-            (HOLDS.others * 2, ""),
-            "OLS 2002, Table 5: 3.75; half of them at completion is chosen",
-        ),
-    ]);
+    let metered = "OLS 2002, Table 5: the query, Baseline and SB";
+    all.extend(of_holds(&HOLDS));
+    all.push(Parameter::new("locks", "hold to queue a unit with Lockmeter", micros(METERED), metered));
     let mix = |name, value: (String, &'static str), source| Parameter::new("mix", name, value, source);
     let chosen = "chosen: the queries are not published";
     all.extend([
         mix("agents", (AGENTS.to_string(), ""), "chosen: one for each processor, each with a disk"),
         mix("prefetch with readv", (bytes(BYTES), ""), chosen),
         mix("buffer of it", (bytes(BYTES / PIECES), ""), chosen),
-        mix("computing on a KiB", micros(COMPUTE_KIB), "set by the user time of Baseline in Table 2"),
+        mix("suite: computing on a KiB", micros(COMPUTE_KIB), "set by the user time of Baseline in Table 2"),
+        mix(
+            "query: computing on a KiB",
+            micros(QUERY_COMPUTE_KIB),
+            "OLS 2002, Tables 6 and 7: what they leave for the program",
+        ),
+        mix(
+            "query: disk for a command",
+            micros(QUERY_DISK),
+            "OLS 2002, Tables 4 to 7: idle time less the adapter's",
+        ),
     ]);
-    all.extend(kernels().iter().flat_map(|kernel| of_kernel(kernel, &sources)));
+    all.extend(kernels(Mix::Suite).iter().flat_map(|kernel| of_kernel(kernel, &sources)));
     all
 }

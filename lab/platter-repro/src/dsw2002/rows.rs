@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Row] = &[
     ("t6-scsi_dispatch_cmd-spin", Prediction, "Table 6", "SBI", Lock(Send, Spin), 1.4),
     ("t6-scsi_dispatch_cmd-acquisitions", Prediction, "Table 6", "SBI", Lock(Send, Acquisitions), 363421.0),
     ("t6-scsi_make_request-util", Prediction, "Table 6", "SBI", Lock(QueueLocks, Utilisation), 15.3),
-    ("t6-scsi_make_request-hold", Prediction, "Table 6", "SBI", Lock(QueueLocks, Hold), 0.9),
+    ("t6-scsi_make_request-hold", Input, "Table 6", "SBI", Lock(QueueLocks, Hold), 0.9),
     ("t6-scsi_make_request-wait", Prediction, "Table 6", "SBI", Lock(QueueLocks, Wait), 13.0),
     ("t6-scsi_make_request-spin", Prediction, "Table 6", "SBI", Lock(QueueLocks, Spin), 0.3),
     ("t6-scsi_make_request-acquisitions", Input, "Table 6", "SBI", Lock(QueueLocks, Acquisitions), 9520872.0),

@@ -1,7 +1,7 @@
 //! A kernel: in what pieces it reads, under which locks, and for how long each function keeps a processor.
 //!
-//! Every function on a path takes the same time, one time for those of a unit and one for those of a command: the paper of 2002
-//! gives no other costs of its microbenchmark.
+//! Every function on a path takes the same time, one time for those of a unit and one for those of a command, except under a lock whose
+//! holds were measured.
 
 use platter_bench::ladder::{self, Unit};
 use platter_block::time::Span;
@@ -42,19 +42,8 @@ pub(crate) struct Kernel {
     pub(crate) per_command: Span,
     /// Time to copy a KiB through low memory.
     pub(crate) copy_kib: Span,
-    /// What a process that waits starts.
-    pub(crate) starts: Starts,
     /// How long locks are held, where that was measured; otherwise for the time of the functions under them.
     pub(crate) holds: Option<Holds>,
-}
-
-/// The plugged devices that a process starts before it waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Starts {
-    /// The one that it has queued to.
-    Own,
-    /// All: the task queue `tq_disk` of 2.4.
-    All,
 }
 
 /// Measured times for which a lock is held.

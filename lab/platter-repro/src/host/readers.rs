@@ -2,7 +2,7 @@
 //! disk. The queue decides how many requests there are and how many units each has; the host decides how long it takes.
 
 use super::kernel::times;
-use super::kernel::{BUILD, CALL, COMPLETE, END, Kernel, Scope, Starts, WAIT};
+use super::kernel::{BUILD, CALL, COMPLETE, END, Kernel, Scope, WAIT};
 use super::machine::Machine;
 use crate::ReproError;
 use platter_block::bio::Bio;
@@ -10,7 +10,7 @@ use platter_block::driver::{Completion, Geometry};
 use platter_block::limits::Limits;
 use platter_block::queue::{PlugSettings, SchedQueue, Settings};
 use platter_block::time::{Span, Time};
-use platter_sim::host::{Contention, Effects, Grant, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
+use platter_sim::host::{Effects, Host, LockId, LockUse, Stage, Step, System, Usage, Who};
 use platter_sim::rng::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -58,6 +58,8 @@ pub(crate) struct Load {
     pub(crate) cached: Option<Cached>,
     /// Mean processor time of the program after each call: uniform from half to one and a half of it.
     pub(crate) compute: Span,
+    /// Time of a disk for each command, beside the adapter's.
+    pub(crate) disk: Span,
 }
 
 /// A program that reads through the page cache, while the kernel keeps two windows in flight or read.
@@ -167,7 +169,7 @@ struct Readers {
     /// Bytes of a system call.
     call: u64,
     rng: Rng,
-    /// Plugged devices, where a process that waits starts all of them.
+    /// Plugged devices, all of which a process that waits starts (`tq_disk`).
     plugged: Vec<usize>,
     processes: Vec<Process>,
     disks: Vec<Disk>,
@@ -233,12 +235,7 @@ pub(crate) fn run(cell: &Cell, cancel: &AtomicBool) -> Result<Found, ReproError>
         failed: false,
     };
     let sizes = (STAGES.len(), machine.locks(), machine.adapters);
-    let mut host = Host::new(
-        system,
-        (machine.processors, load.processes),
-        sizes,
-        (Contention::free(Grant::Random), seed),
-    );
+    let mut host = Host::new(system, (machine.processors, load.processes), sizes, (machine.contention, seed));
     host.run_until(|system| system.failed || cancel.load(Ordering::Relaxed))
         .map_err(|stuck| ReproError::Stack(stuck.to_string()))?;
     if cancel.load(Ordering::Relaxed) {
@@ -351,7 +348,7 @@ impl Readers {
         self.calls.submit_bh += 1;
         let has_work = queue.has_work();
         self.calls.elevator_merge += u64::from(has_work);
-        if self.kernel.starts == Starts::All && !has_work {
+        if !has_work {
             self.plugged.push(disk);
         }
         queue.submit(now, bio);
@@ -365,7 +362,7 @@ impl Readers {
         let time = Span(self.machine.command.0 + self.machine.kib.0 * bytes / 1024);
         adapter.busy_until = adapter.busy_until.max(now) + time;
         adapter.sent.push_back((disk, tag, bytes));
-        effects.at(adapter.busy_until, at as u64);
+        effects.at(adapter.busy_until + self.load.disk, at as u64);
     }
 
     /// The program: its calls, or those of readahead, and its reads from the page cache.
@@ -412,10 +409,7 @@ impl Readers {
                 (At::QueueLock, Step::Run(S_BUILD, times(BUILD.len(), kernel.per_unit)))
             }
             At::Unit => {
-                match kernel.starts {
-                    Starts::Own => process.targets.push(disk),
-                    Starts::All => process.targets.append(&mut self.plugged),
-                }
+                process.targets.append(&mut self.plugged);
                 (At::Target, Step::Run(S_WAIT, times(WAIT.len() - 1, kernel.per_command)))
             }
             At::QueueLock => (At::Queue, Step::Lock(queueing, S_QUEUE)),

@@ -1,7 +1,7 @@
 //! The two systems of the slide.
 
 use super::system::{BYTES, Machine};
-use crate::dm2002::{COMMAND_2_5, UNIT_2_4};
+use crate::dm2002::{COMMAND_2_5, UNIT_2_5};
 use crate::hosts::{Parameter, micros};
 use platter_block::time::Span;
 
@@ -9,7 +9,7 @@ use platter_block::time::Span;
 pub(super) const SIZE: u64 = BYTES / 1024;
 
 /// Processor time of functions at 1.3 GHz, which is chosen, instead of the 700 MHz of dm2002.
-const FUNCTIONS: (Span, Span) = (Span(UNIT_2_4.0 * 700 / 1300), Span(COMMAND_2_5.0 * 700 / 1300));
+const FUNCTIONS: (Span, Span) = (Span(UNIT_2_5.0 * 700 / 1300), Span(COMMAND_2_5.0 * 700 / 1300));
 
 /// Mean time of random reads of 2 KiB from man3367mp of the catalogue, and a revolution of its 10,000 a minute. A test compares.
 pub(super) const RANDOM_READ: Span = Span(7_630_000);
