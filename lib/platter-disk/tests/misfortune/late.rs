@@ -9,7 +9,10 @@ use platter_block::statistics::Gauges;
 use platter_block::time::Span;
 use platter_disk::device::Device;
 use platter_disk::sync_io::IoOptions;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 /// A device with two channels, and a write of byte 1 at 0 by the first that has timed out.
 fn late(elevator: &'static str) -> (Arc<Disk>, Device, Lane, Lane) {
@@ -389,4 +392,22 @@ fn a_channel_that_waits_sees_what_a_call_has_left() {
         disk.finish_all();
     }
     assert_eq!((lane.kind(1), disk.byte(0)), (None, 2));
+}
+
+/// A future waits for a late change, and is dropped: the time at which it was to be looked at again does not come up for others.
+#[test]
+fn a_future_that_waited_and_was_dropped_is_not_looked_at_again() {
+    let (disk, device, _one, _two) = late_for_long();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut waits = device.read(0, vec![0; 4096]);
+    let mut other = device.read(65536, vec![0; 4096]);
+    assert!(Pin::new(&mut waits).poll(&mut context).is_pending());
+    assert!(Pin::new(&mut other).poll(&mut context).is_pending());
+    drop(waits);
+    disk.pass(Span::from_secs(60));
+    let next = device.run_background();
+    assert!(next.is_none_or(|at| at > disk.now()), "{next:?} at {:?}", disk.now());
+    disk.finish(65536);
+    device.run_background();
+    assert!(Pin::new(&mut other).poll(&mut context).is_ready());
 }

@@ -61,7 +61,10 @@ impl Run<'_> {
         // Commands inside the disks may take effect at any time, and no queue knows them any more.
         self.neglect_nothing();
         self.settle()?;
-        let (before, held, since) = (self.injected().total(), self.is_held(), self.now());
+        self.look_for_silence();
+        // A disk that stays failed (`on_return=stay`) takes no more, although it has returned everything.
+        let (before, held, since) =
+            (self.injected().total(), self.is_held() || self.may_be_failed(), self.now());
         self.close()?;
         // An elevator may idle for long, if it is told to.
         let slow = self.now().since(since) >= self.patience();

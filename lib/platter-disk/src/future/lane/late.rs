@@ -78,7 +78,9 @@ impl AsyncState {
 
     /// When the lane must be run even if nothing completes.
     pub(super) fn next_wakeup(&self) -> Option<Time> {
-        let own = Time::earliest(self.next_due, self.look_at);
+        // What waited may have been taken back since.
+        let look_at = self.look_at.filter(|_| !self.held.is_empty());
+        let own = Time::earliest(self.next_due, look_at);
         Time::earliest(self.lane.next_wakeup(), own)
     }
 
