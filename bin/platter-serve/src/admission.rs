@@ -46,7 +46,7 @@ impl Bell for Bells {
     }
 }
 
-/// Whose turn it is to ask: that of no thread, that of one, or that of one while another was refused for it.
+/// States of the turn to ask: no thread has it; one has it; one has it, and another one was refused because of that.
 const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 const WANTED: u8 = 2;
@@ -129,7 +129,7 @@ impl Admission {
         }
     }
 
-    /// Whether the request, of so many bytes of data, may start. If not, it is asked for again after a wait.
+    /// Asks whether the request, with `bytes` bytes of data, may start. After `false` the thread keeps the request and asks again.
     #[inline]
     pub(crate) fn admits(&mut self, clock: &Clock, bytes: u64) -> bool {
         self.refused = None;
@@ -216,7 +216,7 @@ impl Admission {
         self.mark = Some(mark);
     }
 
-    /// So many requests wait because the next one is held back, with that one.
+    /// Sets the number of requests that wait: the next one, which was refused, and those behind it.
     #[cfg(feature = "ublk")]
     pub(crate) fn count_waiting(&mut self, count: usize) {
         self.waiting.set(count as u32);

@@ -91,12 +91,12 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// The connection is lost; I/O is held until then.
+    /// The connection is lost. I/O is held until this time.
     pub(crate) fn lost(&mut self, until: Time) {
         (self.pause, self.outage) = (FIRST_PAUSE, Some(until));
     }
 
-    /// The address to try next, of so many.
+    /// The index of the address to try next. There are `count` addresses.
     pub(crate) fn next_place(&mut self, count: usize) -> usize {
         let place = self.place % count;
         self.place += 1;

@@ -41,7 +41,7 @@ use crate::unit::{Identity, Unit};
 use channel::Channel;
 use hub::Hub;
 use platter_block::allocation::Extent;
-use platter_block::backend::{Backend, Fact, Identity as DiskIdentity, LaneUse};
+use platter_block::backend::{Backend, DiskRange, Fact, Identity as DiskIdentity, LaneUse};
 use platter_block::bio::Op;
 use platter_block::command::{CommandSet, CommandSets};
 use platter_block::disk::{Disk, DiskChannel};
@@ -57,6 +57,25 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::vec;
 use std::vec::Vec;
 
+/// A serial number of ranges of disks: the FNV-1a hash, of 128 bits, of their numbers.
+fn serial_of(ranges: &[DiskRange]) -> String {
+    let numbers = ranges.iter().flat_map(|range| {
+        let disk = match range.disk {
+            DiskIdentity::File(device, inode) => [1, device, inode],
+            DiskIdentity::Node(node) => [2, node, 0],
+            DiskIdentity::Process(number) => [3, number, 0],
+            DiskIdentity::Remote(hash) => [4, hash, 0],
+            _ => [0; 3],
+        };
+        disk.into_iter().chain([range.begin, range.end])
+    });
+    let bytes = numbers.flat_map(u64::to_be_bytes);
+    let hash = bytes.fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    });
+    format!("{hash:032x}")
+}
+
 /// A target over a device, which has a task set, reservations and unit attentions for all of its ports.
 pub struct ScsiTarget {
     hub: Arc<Hub>,
@@ -67,12 +86,8 @@ impl ScsiTarget {
     /// A target over a device. Its serial number is that of the device's disks and their parts, so that two targets over one
     /// device have the same, also if they are in different processes and the device is a file or a block device.
     pub fn new(device: Arc<dyn Backend>) -> ScsiTarget {
-        let told: Vec<u8> = format!("{:?}", device.disk_ranges()).into_bytes();
-        // FNV-1a, of 128 bits.
-        let hash = told.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128, |hash, byte| {
-            (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-        });
-        ScsiTarget::with_serial(device, &format!("{hash:032x}"))
+        let serial = serial_of(&device.disk_ranges());
+        ScsiTarget::with_serial(device, &serial)
     }
 
     /// The same, with this serial number, by which VPD page 83h identifies the unit.
@@ -231,5 +246,32 @@ impl Disk for ScsiDisk {
                 "the port is offline, because {hung} commands end neither by abort nor by reset"
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_numbers_tell_disks_and_their_parts_apart() {
+        let range = |disk, begin, end| DiskRange { disk, begin, end };
+        let all = [
+            vec![],
+            vec![range(DiskIdentity::File(1, 2), 0, 4096)],
+            vec![range(DiskIdentity::File(2, 1), 0, 4096)],
+            vec![range(DiskIdentity::Node(1), 0, 4096)],
+            vec![range(DiskIdentity::Process(1), 0, 4096)],
+            vec![range(DiskIdentity::Remote(1), 0, 4096)],
+            vec![range(DiskIdentity::Node(1), 512, 4096)],
+            vec![range(DiskIdentity::Node(1), 0, 8192)],
+            vec![range(DiskIdentity::Node(1), 0, 4096), range(DiskIdentity::Node(2), 0, 4096)],
+            vec![range(DiskIdentity::Node(2), 0, 4096), range(DiskIdentity::Node(1), 0, 4096)],
+        ];
+        let serials: std::collections::BTreeSet<String> =
+            all.iter().map(|ranges| serial_of(ranges)).collect();
+        assert_eq!(serials.len(), all.len());
+        assert!(serials.iter().all(|serial| serial.len() == 32));
+        assert_eq!(serial_of(&all[1]), serial_of(&all[1].clone()));
     }
 }

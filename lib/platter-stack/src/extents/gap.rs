@@ -7,7 +7,7 @@ use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
-use platter_block::time::{Time, VirtualClock};
+use platter_block::time::{Span, Time, VirtualClock};
 use std::sync::Arc;
 
 pub(super) struct Gap {
@@ -40,6 +40,11 @@ impl Backend for Gap {
 
     fn open_lane(&self, _lane_use: LaneUse) -> Result<Box<dyn Lane>, Error> {
         Ok(Box::new(GapLane::default()))
+    }
+
+    /// Nothing waits for a gap, so it does not lengthen the waits of the disks beside it.
+    fn barrier_timeout(&self) -> Span {
+        Span::default()
     }
 
     fn clock(&self) -> Option<Arc<VirtualClock>> {

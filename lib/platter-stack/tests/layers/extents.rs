@@ -1,6 +1,11 @@
 //! Extents: data goes where the table says, gaps fail, tables that cannot be are refused.
 
+use platter_block::queue::Settings;
+use platter_block::time::Span;
 use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
+use platter_sim::ideal::Ideal;
+use platter_sim::{SimDisk, World};
 use platter_stack::extents::{Mapping, new, parse};
 use std::sync::Arc;
 
@@ -37,6 +42,18 @@ fn data_goes_where_the_table_says() {
     device.flush().unwrap();
     let facts = device.facts();
     assert!(facts.contains(&("extents", "4".into())) && facts.contains(&("gaps", "1".into())), "{facts:?}");
+}
+
+/// Barriers wait as long as those of the disk, whatever a gap has.
+#[test]
+fn a_gap_does_not_lengthen_the_waits_for_lanes() {
+    let queue = Settings { barrier_timeout: Span::from_secs(1), ..Settings::default() };
+    let model = Ideal { size: 1 << 20, latency: Span::default(), depth: 4, write_cache: false };
+    let disk = SimDisk::new(&World::new(1), model.into(), None);
+    let settings = DiskSettings::default().with_queue(queue);
+    let disk = Device::from_disk(disk.attach("disk"), settings, None).unwrap();
+    let device = over("0 8K 0 0; 16K 8K 0 64K", &[&disk]).unwrap();
+    assert_eq!(device.backend().barrier_timeout(), Span::from_secs(1));
 }
 
 /// A transfer over thousands of extents is done a section at a time, and arrives whole.

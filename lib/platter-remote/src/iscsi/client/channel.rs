@@ -300,14 +300,15 @@ impl Driver for Channel {
         }
         let event = self.next_event().map(|at| at.since(now));
         let limit = timeout.into_iter().chain(event).min();
-        let limit = limit.map_or(Duration::MAX, |limit| Duration::from_nanos(limit.0));
+        let time = limit.map_or(Duration::MAX, |limit| Duration::from_nanos(limit.0));
         match &mut self.link {
             Link::Up(session) => {
-                self.is_lost |= !session.service_after(limit);
+                self.is_lost |= !session.service_after(time);
                 self.is_fresh = true;
             }
-            Link::Attempting { attempt, .. } => attempt.session().wait(limit),
-            Link::Down { .. } => std::thread::sleep(limit.min(Duration::from_nanos(LONGEST_PAUSE.0))),
+            Link::Attempting { attempt, .. } => attempt.session().wait(time),
+            // An interrupted sleep ends early, as the caller expects.
+            Link::Down { .. } => platter_wait::nap(limit.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)),
         }
     }
 
