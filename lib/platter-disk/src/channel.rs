@@ -4,6 +4,7 @@ use crate::background::Background;
 use crate::clock::Clock;
 use crate::deferred::Closing;
 use crate::device::{Device, Timeouts};
+use crate::fenced_lane::FencedLane;
 use crate::handle::Description;
 use crate::submitter::Submitter;
 use crate::wake::Sleeper;
@@ -73,7 +74,7 @@ pub struct Full(pub Bio);
 /// # }
 /// ```
 pub struct Channel {
-    lane: Box<dyn Lane>,
+    lane: FencedLane,
     clock: Clock,
     /// The device's futures, of which a barrier must not pass any that was polled before.
     background: Arc<Background>,
@@ -89,21 +90,16 @@ pub struct Channel {
     capacity: usize,
     /// The time that bios without a deadline have.
     timeouts: Timeouts,
-    late: LateBios,
     closing: Closing,
     sleeper: Sleeper,
     _not_send: PhantomData<*const ()>,
 }
 
-mod late;
-
-use late::LateBios;
-
 impl Drop for Channel {
     fn drop(&mut self) {
         self.closing.begin();
-        if self.outstanding > 0 || self.late.is_watchful() {
-            self.close_with_care();
+        if self.outstanding > 0 || self.lane.is_watchful() {
+            self.lane.close(self.clock.now());
         }
     }
 }
@@ -113,12 +109,12 @@ const COARSE: u64 = 64;
 
 impl Channel {
     pub(crate) fn new(lane: Box<dyn Lane>, device: &Device, capacity: usize) -> Channel {
-        let clock = device.clock();
+        let (clock, background) = (device.clock(), Arc::clone(&device.inner.background));
         Channel {
-            lane,
+            lane: FencedLane::new(lane, Arc::clone(&background.fence), None),
             now: clock.now(),
             clock,
-            background: Arc::clone(&device.inner.background),
+            background,
             submitter: device.submitter,
             _description: device.description.clone(),
             signs: !device.submitter.is_anybody(),
@@ -127,7 +123,6 @@ impl Channel {
             outstanding: 0,
             capacity,
             timeouts: device.timeouts,
-            late: LateBios::default(),
             closing: Closing::default(),
             sleeper: Sleeper::default(),
             _not_send: PhantomData,
@@ -160,7 +155,7 @@ impl Channel {
     /// When [`poll`](Channel::poll) must be called even if nothing completes; on a simulated device also when the
     /// next bio completes. For programs that drive several channels through virtual time.
     pub fn next_wakeup(&self) -> Option<Time> {
-        Time::earliest(self.lane.next_wakeup(), self.late.next_wakeup())
+        self.lane.next_wakeup()
     }
 
     /// Submits a bio.
@@ -177,8 +172,9 @@ impl Channel {
             self.submitter.sign(&mut bio);
         }
         self.outstanding += 1;
-        if bio.deadline().is_some() || !self.timeouts.is_none() || !self.background.fence.is_empty() {
-            self.submit_with_care(bio);
+        if bio.deadline().is_some() || !self.timeouts.is_none() {
+            self.timeouts.apply(&self.clock, &mut bio);
+            self.lane.submit_with_care(self.now, self.clock.now(), bio);
         } else {
             self.lane.submit(self.now, bio);
         }
@@ -207,13 +203,12 @@ impl Channel {
     /// # }
     /// ```
     pub fn cancel(&mut self, token: u64) {
-        self.cancel_where(&Cancel::token(token));
+        self.lane.cancel(self.now, &Cancel::token(token));
     }
 
     /// Hands the submitted bios to the device. [`poll`](Channel::poll) does so too.
     pub fn flush(&mut self) {
         self.stamp();
-        self.release_held();
         self.lane.run(self.now);
     }
 
@@ -235,13 +230,7 @@ impl Channel {
     #[inline]
     fn turn(&mut self, out: &mut Vec<Bio>) -> usize {
         let before = out.len();
-        if self.late.is_watchful() {
-            self.release_held();
-        }
         self.lane.turn(self.now, out);
-        if self.late.is_watchful() || !self.background.fence.is_empty() {
-            self.settle(before, out);
-        }
         let completed = out.len() - before;
         self.outstanding -= completed;
         if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {
@@ -265,12 +254,9 @@ impl Channel {
         let until = timeout.map(|span| self.clock.now() + span);
         while self.outstanding > 0 {
             self.now = self.clock.now();
-            self.release_held();
             self.lane.unplug(self.now);
             let wake = Time::earliest(until, Time::earliest(self.next_wakeup(), self.background.help()));
-            if !self.late.has_done() {
-                self.late.while_sleeping(|| self.lane.wait(self.now, wake.map(|at| at.since(self.now))));
-            }
+            self.lane.wait(self.now, wake.map(|at| at.since(self.now)));
             let completed = self.poll(out);
             if completed > 0 {
                 return completed;
@@ -307,11 +293,8 @@ impl Channel {
         self.now = self.clock.now();
         let until = timeout.map(|span| self.now + span);
         self.unplug();
-        if !self.lane.has_done() && !self.late.has_done() {
-            let wake = Time::earliest(until, Time::earliest(self.next_wakeup(), self.background.help()));
-            let timeout = wake.map(|at| at.since(self.now));
-            self.late.while_sleeping(|| self.lane.sleep(self.now, timeout, descriptors));
-        }
+        let wake = Time::earliest(until, Time::earliest(self.next_wakeup(), self.background.help()));
+        self.lane.sleep(self.now, wake.map(|at| at.since(self.now)), descriptors);
         self.poll(out)
     }
 

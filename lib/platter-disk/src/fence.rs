@@ -113,22 +113,23 @@ struct Range {
 #[derive(Clone)]
 pub(crate) enum Waiter {
     /// A lane of the futures, which must not be kept alive.
-    Futures(Weak<dyn Bell>),
-    Channel(Arc<dyn Bell>),
+    Weak(Weak<dyn Bell>),
+    /// The bell of a lane.
+    Bell(Arc<dyn Bell>),
 }
 
 impl Waiter {
     fn address(&self) -> *const () {
         match self {
-            Waiter::Futures(lane) => lane.as_ptr().cast(),
-            Waiter::Channel(bell) => Arc::as_ptr(bell).cast(),
+            Waiter::Weak(lane) => lane.as_ptr().cast(),
+            Waiter::Bell(bell) => Arc::as_ptr(bell).cast(),
         }
     }
 
     fn ring(&self) {
         match self {
-            Waiter::Futures(lane) => lane.upgrade().into_iter().for_each(|lane| lane.ring()),
-            Waiter::Channel(bell) => bell.ring(),
+            Waiter::Weak(lane) => lane.upgrade().into_iter().for_each(|lane| lane.ring()),
+            Waiter::Bell(bell) => bell.ring(),
         }
     }
 }
@@ -500,7 +501,7 @@ mod tests {
         let (place, bell) = (Place::new("here".to_string(), None), Arc::new(Count::default()));
         let (one, two) = (late(&fence, now, 0, &place), late(&fence, now, 0, &place));
         for _ in 0..3 {
-            fence.call_back(Waiter::Channel(Arc::clone(&bell) as Arc<dyn Bell>));
+            fence.call_back(Waiter::Bell(Arc::clone(&bell) as Arc<dyn Bell>));
         }
         fence.leave(one);
         fence.leave(two);

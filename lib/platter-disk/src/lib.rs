@@ -150,6 +150,7 @@ pub mod disk_backend;
 pub mod drivers;
 pub mod elevators;
 mod fence;
+mod fenced_lane;
 pub mod fiemap;
 pub mod future;
 pub mod handle;

@@ -6,9 +6,9 @@
 
 use super::reply::{Reply, Returned};
 use crate::clock::Clock;
-use crate::closed::Closed;
 use crate::deferred::Section;
-use crate::fence::{Due, Entry as Admission, Fence, LateId, Place, TIMED_OUT, end_late, take_due};
+use crate::fence::Fence;
+use crate::fenced_lane::FencedLane;
 use crate::service;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::Bio;
@@ -16,14 +16,13 @@ use platter_block::deferred::{Deferred, later};
 use platter_block::lane::{Bell, Lane};
 use platter_block::time::{Span, Time, VirtualClock};
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Waker};
 
 mod call;
+mod cancel;
 mod driven;
-mod late;
 
 pub(crate) use call::CallWaiter;
 
@@ -35,25 +34,22 @@ enum Waiting {
     Pending(Option<Waker>),
     /// The future was dropped; the bio is recycled when it completes.
     Abandoned,
-    /// The bio is in the reply. The future returns the entry when it has taken it.
+    /// The bio, or a substitute for one that is late, is in the reply. The future returns the entry when it has taken it.
     Done,
-    /// The future has got a substitute, and the bio is late: see [`Fence`]. The entry is free when the bio is back and
-    /// the future has returned it.
-    Late { change: Option<LateId>, is_returned: bool },
 }
 
 /// An entry of the table; its index is the token of the bio.
 struct Entry {
     reply: Arc<Reply>,
     waiting: Waiting,
-    /// The deadline of its I/O.
-    due: Option<Due>,
+    /// Of the bio that was submitted last.
+    identity: usize,
 }
 
 impl Entry {
     /// Whether the device has a bio of this entry.
     fn is_on_its_way(&self) -> bool {
-        matches!(self.waiting, Waiting::Pending(_) | Waiting::Abandoned | Waiting::Late { .. })
+        matches!(self.waiting, Waiting::Pending(_) | Waiting::Abandoned)
     }
 }
 
@@ -83,19 +79,7 @@ fn carry_out(lane: &mut dyn Lane, mut left: usize, clock: &Clock) {
 }
 
 struct AsyncState {
-    lane: Box<dyn Lane>,
-    /// The time of the last run.
-    now: Time,
-    itself: Weak<AsyncLane>,
-    fence: Arc<Fence>,
-    place: Arc<Place>,
-    /// No deadline passes before this time. The I/O that had this deadline may have ended.
-    next_due: Option<Time>,
-    /// Late bios.
-    late: u32,
-    /// Bios that wait because they overlap a late change, and when to look at them again.
-    held: VecDeque<Bio>,
-    look_at: Option<Time>,
+    lane: FencedLane,
     entries: Vec<Entry>,
     free: Vec<u32>,
     done: Vec<Bio>,
@@ -172,49 +156,34 @@ pub(super) fn keep_bio(bio: Bio) {
 
 impl AsyncState {
     fn run(&mut self, now: Time) {
-        (self.deferred, self.now) = (0, now);
+        self.deferred = 0;
         self.turns += 1;
-        if !self.held.is_empty() {
-            self.release_held(now);
-        }
-        self.run_lane(now);
-        if self.next_due.is_some_and(|at| at <= now) {
-            self.expire(now);
-        }
-        if self.late > 0 {
-            self.place.note_run(now);
-        }
+        self.lane.turn(now, &mut self.done);
+        self.complete_all();
     }
 
-    fn run_lane(&mut self, now: Time) {
-        self.lane.run(now);
-        self.lane.take_done(&mut self.done);
+    #[inline]
+    fn complete_all(&mut self) {
         self.is_lively |= !self.done.is_empty();
         while let Some(bio) = self.done.pop() {
             self.complete(bio);
         }
     }
 
-    fn complete(&mut self, mut bio: Bio) {
+    fn complete(&mut self, bio: Bio) {
         let index = bio.token() as u32;
         let Some(entry) = self.entries.get_mut(index as usize) else { return };
         match std::mem::replace(&mut entry.waiting, Waiting::Done) {
             Waiting::Pending(waker) => {
-                if entry.due.take().is_some_and(|due| due.at <= self.now) {
-                    end_late(&mut bio);
-                }
-                self.fence.settle(&mut bio);
                 let put = entry.reply.put(bio);
                 debug_assert!(put.is_ok(), "a reply is empty while its bio is on its way");
                 waker.into_iter().for_each(|waker| later(Deferred::Wake(waker)));
             }
             Waiting::Abandoned => {
                 entry.waiting = Waiting::Free;
-                entry.due = None;
                 self.free.push(index);
                 self.keep(bio);
             }
-            Waiting::Late { change, is_returned } => self.complete_late(index, bio, change, is_returned),
             other => entry.waiting = other,
         }
     }
@@ -233,13 +202,8 @@ impl AsyncState {
         while let Some(index) = next {
             let entry = &mut self.entries[index as usize];
             next = entry.reply.next();
-            match &mut entry.waiting {
-                Waiting::Late { is_returned, .. } => *is_returned = true,
-                waiting => {
-                    *waiting = Waiting::Free;
-                    self.free.push(index);
-                }
-            }
+            entry.waiting = Waiting::Free;
+            self.free.push(index);
             // The future has recycled it.
             let bio = entry.reply.take();
             if self.spare.len() < SPARE {
@@ -254,31 +218,24 @@ impl AsyncState {
             self.entries.push(Entry {
                 reply: Arc::new(Reply::new(index)),
                 waiting: Waiting::Free,
-                due: None,
+                identity: 0,
             });
             index
         });
         bio.set_token(u64::from(index));
         self.is_lively = true;
-        let due = take_due(&mut bio);
         let entry = &mut self.entries[index as usize];
-        entry.waiting = Waiting::Pending(None);
+        (entry.waiting, entry.identity) = (Waiting::Pending(None), bio.identity());
         let reply = Arc::clone(&entry.reply);
-        if let Some(due) = due {
-            if due.at <= now {
-                self.refuse(bio, TIMED_OUT);
-                return reply;
-            }
-            self.next_due = Time::earliest(self.next_due, Some(due.at));
-            entry.due = Some(due);
-        }
-        self.submit(now, bio);
+        self.lane.submit(now, bio);
+        self.lane.take_refused(&mut self.done);
+        self.complete_all();
         reply
     }
 
     /// Whether the service thread, if it sleeps, would miss the next completion.
     fn is_out_of_sight(&self) -> bool {
-        let sooner = match (self.next_wakeup(), self.wakes_at) {
+        let sooner = match (self.lane.next_wakeup(), self.wakes_at) {
             (Some(at), Some(wakes)) => at < wakes,
             (at, _) => at.is_some(),
         };
@@ -311,15 +268,7 @@ impl AsyncLane {
         Arc::new_cyclic(|itself: &Weak<AsyncLane>| AsyncLane {
             clock,
             state: Mutex::new(AsyncState {
-                lane,
-                now: Time::default(),
-                itself: Weak::clone(itself),
-                fence,
-                place: Place::new("a future or call".to_string(), None),
-                next_due: None,
-                late: 0,
-                held: VecDeque::new(),
-                look_at: None,
+                lane: FencedLane::new(lane, fence, Some(Weak::clone(itself) as Weak<dyn Bell>)),
                 entries: Vec::new(),
                 free: Vec::new(),
                 done: Vec::new(),
@@ -340,7 +289,7 @@ impl AsyncLane {
 
     /// Whether nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
-        lock(&self.state).is_idle()
+        lock(&self.state).lane.is_idle()
     }
 
     /// Whether the service thread was asked to run the lane since the last call.
@@ -359,15 +308,15 @@ impl AsyncLane {
         if state.is_driven() {
             return self.look_after(state, only_late);
         }
-        let is_spurious = state.is_idle();
+        let is_spurious = state.lane.is_idle();
         state.turn(&self.clock);
-        let is_idle = state.is_idle();
+        let is_idle = state.lane.is_idle();
         if let Some(clock) = self.clock.simulated() {
             if is_idle {
                 return self.let_go(state);
             }
             // Only waiting threads advance virtual time.
-            state.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
+            state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
             return Next::Again;
         }
         state.unlisted = !state.lane.wait_handles(handles);
@@ -375,7 +324,7 @@ impl AsyncLane {
         // a lane in which nothing moves it does not: I/Os that wait for an hour cost nothing.
         let is_lively = std::mem::take(&mut state.is_lively);
         let tick = (state.outstanding() > 1 && !is_spurious && is_lively).then(|| self.clock.now() + TICK);
-        state.wakes_at = Time::earliest(state.next_wakeup().filter(|_| !is_idle), tick);
+        state.wakes_at = Time::earliest(state.lane.next_wakeup().filter(|_| !is_idle), tick);
         match is_idle {
             true if state.unlisted => self.let_go(state),
             true => Next::Rest { is_spurious, at: state.wakes_at },
@@ -395,7 +344,7 @@ impl AsyncLane {
     /// The service thread stops watching the lane if nothing is outstanding. Returns whether it does.
     pub(crate) fn is_let_go(&self) -> bool {
         let state = lock(&self.state);
-        state.is_idle() && matches!(self.let_go(state), Next::Idle)
+        state.lane.is_idle() && matches!(self.let_go(state), Next::Idle)
     }
 
     /// Runs the lane for a program that does everything by hand. Returns when to do so again; `None`: nothing is
@@ -403,7 +352,7 @@ impl AsyncLane {
     pub(crate) fn run_by_hand(&self) -> Option<Time> {
         let mut state = lock(&self.state);
         state.turn(&self.clock);
-        if state.is_idle() { None } else { state.next_wakeup() }
+        if state.lane.is_idle() { None } else { state.lane.next_wakeup() }
     }
 
     /// Hands the bios of futures that have not been polled to the device. From then on the device may wait for them, so
@@ -412,7 +361,7 @@ impl AsyncLane {
         let mut state = lock(&self.state);
         let now = self.clock.now();
         state.run(now);
-        let (is_idle, out_of_sight) = (state.is_idle(), state.is_out_of_sight());
+        let (is_idle, out_of_sight) = (state.lane.is_idle(), state.is_out_of_sight());
         drop(state);
         if !is_idle {
             self.watch(out_of_sight);
@@ -521,8 +470,9 @@ impl AsyncLane {
     /// to the device ends here, not when that thread is done with the lane.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
-        let mut lane: Box<dyn Lane> = std::mem::replace(&mut state.lane, Box::new(Closed::default()));
-        let left = state.entries.iter().filter(|entry| entry.is_on_its_way()).count();
+        let on_the_way = state.entries.iter().filter(|entry| entry.is_on_its_way()).count();
+        let left = (on_the_way + state.lane.lates()).saturating_sub(state.lane.held());
+        let mut lane = state.lane.take_lane();
         drop(state);
         // Waits for the requests of its driver, and frees the buffers of dropped futures.
         let section = Section::enter();

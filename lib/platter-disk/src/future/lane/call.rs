@@ -1,5 +1,5 @@
 //! Synchronous calls with a deadline, and those that may have to wait for a late change. They go over a lane of the futures, so that a
-//! call can end while the device still has its bio, which then is late there (`late.rs`).
+//! call can end while the device still has its bio, which then is late there ([`FencedLane`](crate::fenced_lane::FencedLane)).
 
 use super::{AsyncLane, Waiting};
 use crate::future::reply::Reply;
@@ -116,11 +116,11 @@ impl AsyncLane {
         if reply.is_full() {
             return;
         }
-        let until = Time::earliest(until, state.next_wakeup());
+        let until = Time::earliest(until, state.lane.next_wakeup());
         let left = until.map(|until| until.since(now));
         let nap = match self.clock.simulated() {
             // A lane with nothing on its way does not advance the time, but what waits for a late change of another lane must end.
-            Some(clock) if !state.held.is_empty() && state.lane.in_flight() == 0 => {
+            Some(clock) if state.lane.only_holds() => {
                 return until.into_iter().for_each(|at| clock.advance_to(at));
             }
             Some(_) => left,

@@ -27,7 +27,7 @@ impl AsyncLane {
         }
         let mut state = lock(&self.state);
         state.drivers -= 1;
-        let is_idle = state.is_idle();
+        let is_idle = state.lane.is_idle();
         drop(state);
         if !is_idle {
             self.watch(true);
@@ -41,28 +41,28 @@ impl AsyncLane {
         if let Some(clock) = self.clock.simulated() {
             if clock.is_by_hand() {
                 state.turn(&self.clock);
-                state.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
+                state.lane.next_wakeup().into_iter().for_each(|at| clock.advance_to(at));
             }
             return None;
         }
         state.turn(&self.clock);
         state.unlisted = !state.lane.wait_handles(handles);
-        (!state.unlisted).then(|| state.next_wakeup().filter(|_| !state.is_idle()))
+        (!state.unlisted).then(|| state.lane.next_wakeup().filter(|_| !state.lane.is_idle()))
     }
 
     /// Runs a lane that an event loop should run, if that is late or the lane was called.
     pub(super) fn look_after(&self, mut state: MutexGuard<'_, AsyncState>, only_late: bool) -> Next {
         let now = self.clock.now();
         let is_late = state.turns == state.seen;
-        let is_due = state.next_wakeup().is_some_and(|at| at <= now);
+        let is_due = state.lane.next_wakeup().is_some_and(|at| at <= now);
         if is_late || is_due || !only_late {
             state.turn(&self.clock);
         }
         state.seen = state.turns;
-        if is_late && state.is_idle() {
+        if is_late && state.lane.is_idle() {
             return self.let_go(state);
         }
-        state.wakes_at = Time::earliest(state.next_wakeup(), Some(now + TICK));
+        state.wakes_at = Time::earliest(state.lane.next_wakeup(), Some(now + TICK));
         Next::Sleep(state.wakes_at)
     }
 
