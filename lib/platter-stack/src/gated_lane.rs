@@ -11,6 +11,7 @@
 use crate::barrier_gate::{BARRIER, BarrierGate, Door};
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
+use platter_block::fault::Kind;
 use platter_block::lane::{Cancel, Lane};
 use platter_block::queue::{Settings, append};
 use platter_block::time::{Span, Time};
@@ -223,6 +224,10 @@ impl<L: LayerLane> Lane for GatedLane<L> {
         self.collect();
         self.door.give_up(which);
         self.door.take_failed(&mut self.done);
+        if self.is_gated && self.layer.asks() && which.kind() == Kind::TimedOut {
+            // What the layer had admitted gives its place to others.
+            self.door.ring();
+        }
     }
 
     fn is_idle(&self) -> bool {

@@ -6,7 +6,8 @@
 //! pipe is lost, except for up to `burst`, which can be caught up on: this is the generic cell rate algorithm
 //! (ITU-T I.371) with that tolerance. `depth` limits the number of I/Os in the device at a time, including
 //! those in their latency: a disk without a queue has `depth=1`. Without it I/Os go to the device below at once, which then
-//! keeps the order of barriers.
+//! keeps the order of barriers. An I/O whose caller got `TimedOut` while the device below had it gives its place to others at once,
+//! since the lane of that caller may not be run again; so while such an I/O is late, the device below can have more than `depth`.
 //!
 //! In real time a completion is always late: a timer wakes a thread about 50 µs after the set time. A
 //! submitter that waits for each completion would lose that time with each I/O, 2 to 12 % of a usual rate. So

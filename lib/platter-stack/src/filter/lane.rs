@@ -74,6 +74,14 @@ struct Slot {
     cancelled: Option<Kind>,
     /// The filter's fault, of a barrier in whose place a flush is below.
     fault: Option<Fault>,
+    /// It is late, and [`Filter::release`] was called for it: its lane may not be run again, and others wait for its place.
+    gave_way: bool,
+}
+
+impl Slot {
+    fn new(started: bool, token: u64, identity: usize, due: Time) -> Slot {
+        Slot { out: false, started, token, identity, due, cancelled: None, fault: None, gave_way: false }
+    }
 }
 
 /// The lane of a filter that sees bios.
@@ -94,6 +102,8 @@ pub(super) struct FilterLane<F> {
     turns: u64,
     came: Vec<Bio>,
     done: Vec<Bio>,
+    /// Bios that have come back of which [`Filter::release`] was called before.
+    gave_way: u32,
 }
 
 impl<F: Filter> FilterLane<F> {
@@ -111,20 +121,13 @@ impl<F: Filter> FilterLane<F> {
             turns: 0,
             came: Vec::new(),
             done: Vec::new(),
+            gave_way: 0,
         }
     }
 
     fn start(&mut self, now: Time, mut bio: Bio) {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
-                out: false,
-                started: false,
-                token: 0,
-                identity: 0,
-                due: now,
-                cancelled: None,
-                fault: None,
-            });
+            self.slots.push(Slot::new(false, 0, 0, now));
             self.kept.push(None);
             self.slots.len() - 1
         });
@@ -143,9 +146,7 @@ impl<F: Filter> FilterLane<F> {
         if self.keeps_places {
             time = self.dues.after(now, time, barrier);
         }
-        let out = due.is_ok();
-        self.slots[slot] =
-            Slot { out, started: sound, token, identity, due: time, cancelled: None, fault: None };
+        self.slots[slot] = Slot { out: due.is_ok(), ..Slot::new(sound, token, identity, time) };
         bio.set_token(slot as u64);
         match due {
             Ok(_) => {
@@ -232,6 +233,7 @@ impl<F: Filter> FilterLane<F> {
 
     fn give_back(&mut self, slot: usize, mut bio: Bio) {
         bio.set_token(self.slots[slot].token);
+        self.gave_way += u32::from(self.slots[slot].gave_way);
         self.free.push(slot);
         self.done.push(bio);
     }
@@ -278,6 +280,10 @@ impl<F: Filter> Lane for FilterLane<F> {
             }
             if state.out {
                 state.cancelled = Some(which.kind());
+                let is_late = which.kind() == Kind::TimedOut && !self.keeps_places;
+                if is_late && !std::mem::replace(&mut state.gave_way, true) {
+                    self.filter.release();
+                }
                 self.below.cancel(now, &which.with_token(slot as u64));
             } else if let Some(bio) = self.kept[slot].take() {
                 // The device has completed it: it only waits for its time.
@@ -302,6 +308,10 @@ impl<F: Filter> LayerLane for FilterLane<F> {
     }
 
     fn release(&mut self) -> bool {
+        if self.gave_way > 0 {
+            self.gave_way -= 1;
+            return false;
+        }
         self.filter.release()
     }
 }

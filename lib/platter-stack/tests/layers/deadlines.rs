@@ -8,6 +8,7 @@ use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::{DiskBackend, DiskSettings};
 use platter_disk::sync_io::IoOptions;
+use platter_sim::fault::FaultPlan;
 use platter_sim::ideal::Ideal;
 use platter_sim::medium::Medium;
 use platter_sim::{SimDisk, World};
@@ -21,8 +22,18 @@ fn disk(world: &Arc<World>, elevator: &str) -> Arc<dyn Backend> {
 
 /// A disk that takes this long for each command.
 fn disk_of(world: &Arc<World>, elevator: &str, latency: Span) -> Arc<dyn Backend> {
+    disk_with(world, elevator, latency, None)
+}
+
+fn disk_with(
+    world: &Arc<World>,
+    elevator: &str,
+    latency: Span,
+    faults: Option<FaultPlan>,
+) -> Arc<dyn Backend> {
     let model = Ideal { size: 16 << 20, latency, depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
+    disk.set_faults(faults);
     Arc::new(
         DiskBackend::new(
             disk.attach("sim"),
@@ -158,4 +169,38 @@ fn closing_takes_as_long_as_its_io() {
             assert!(took < Span::from_secs(1), "{what}: closing took {} ns", took.0);
         }
     }
+}
+
+/// A channel's read is late, and the channel is not polled again: the read gives the only place of the device to a call of another
+/// lane. When it is back, there is one place again, not two.
+#[test]
+fn a_late_bio_gives_its_place_to_others() {
+    let world = World::new(1);
+    let limit = platter_cache::by_name("limit").expect("its row");
+    let latency = Span::from_secs(10);
+    let never_aborts = FaultPlan { abort_chance: 0, ..FaultPlan::default() };
+    let below = disk_with(&world, "none", latency, Some(never_aborts));
+    let device = Device::new(limit.make(&[("depth", 1)], vec![below]).expect("a limit"));
+    let clock = world.clock();
+    let (mut channel, mut done) = (device.channel(4).expect("a channel"), Vec::new());
+    let mut read = Bio::read(0, vec![0; 512]).expect("a read");
+    read.set_deadline(Some(clock.now() + Span::from_millis(50)));
+    channel.submit(read).expect("room");
+    while done.is_empty() {
+        channel.wait(&mut done, None);
+    }
+    assert_eq!(done[0].status().map_err(|fault| fault.kind), Err(Kind::TimedOut));
+    let options = IoOptions::timeout(Span::from_secs(25));
+    device.read_at_with(&mut [0; 512], 4096, options).expect("the place of the late read");
+    clock.advance_to(clock.now() + latency);
+    channel.poll(&mut done);
+    let begun = clock.now();
+    for pos in [8192, 12288] {
+        channel.submit(Bio::read(pos, vec![0; 512]).expect("a read")).expect("room");
+    }
+    while channel.outstanding() > 0 {
+        channel.wait(&mut done, None);
+    }
+    assert!(done[1..].iter().all(|bio| bio.status().is_ok()));
+    assert!(clock.now().since(begun) >= Span(2 * latency.0), "one at a time");
 }
