@@ -15,6 +15,7 @@ mod bench_nbd;
 mod bench_parallel_read;
 mod bench_schedulers;
 mod check;
+mod compare;
 mod completions;
 mod copy;
 mod crash;
@@ -47,6 +48,8 @@ pub(crate) enum Verb {
     Bench(bench::Bench),
     /// Check a configuration file of a server
     Check(check::Check),
+    /// Compare results of benchmarks: is a difference real, and how large is it
+    Compare(compare::Compare),
     /// Copy one device to another
     Copy(copy::Copy),
     /// Crash-test a program: record its file system calls, cut power at each, check what is left
@@ -103,6 +106,7 @@ impl Verb {
         match self {
             Verb::Bench(bench) => bench.run(context),
             Verb::Check(check) => check.run(context),
+            Verb::Compare(compare) => compare.run(context),
             Verb::Copy(copy) => copy.run(context),
             Verb::Crash(crash) => crash.run(context),
             Verb::Ctl(ctl) => ctl.run(context),

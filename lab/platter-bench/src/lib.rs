@@ -4,6 +4,7 @@ pub mod about;
 mod cache_counts;
 pub mod cd;
 pub mod chunked;
+pub mod compare;
 pub mod device_stats;
 pub mod dm;
 pub mod dsw;

@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blocks;
 mod bootstrap;
 mod error;
 mod latency;
+mod permutation;
 mod sample;
 mod seeded;
 mod summary;
@@ -15,6 +17,7 @@ mod summary;
 pub use bootstrap::{Bootstrap, Interval, median_interval, ratio_interval};
 pub use error::StatsError;
 pub use latency::{Bucket, LatencyHistogram};
+pub use permutation::{Permutation, runs_needed};
 pub use sample::{Sample, jain_index};
 pub use seeded::Seeded;
 pub(crate) use seeded::mix64;

@@ -8,7 +8,7 @@ use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, On, output};
 use clap::{Args, ValueEnum};
 use platter::registry::Access;
-use platter_bench::io::{self, Hooks, IoError, IoReport};
+use platter_bench::io::{self, Hooks, IoError, IoReport, Repeats};
 use platter_bench::report::units::{fixed, thousands};
 use platter_bench::workload::JobOptions;
 use platter_disk::device::Device;
@@ -33,6 +33,7 @@ Examples:
   platter bench io --on 'file(disk.img, create=1G)' --rw randwrite --iodepth 16 --verify
   platter bench io --on disk.img --rw randread --rate_iops 20000 --iodepth 64 --runtime 30s --time_based
   platter bench io --on 'sim(ideal, elevator=deadline)' --rw randread --numjobs 8 --runtime 10s --time_based
+  platter bench io --on disk.img --rw randread --runtime 10s --time_based --repeat 6 --json > new.json
   platter bench io jobs.fio --parse-only
   platter bench io jobs.fio --on 'null(1T)'
 
@@ -54,6 +55,9 @@ pub(crate) struct Io {
     /// Also write the report to this file, as HTML
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Run this often, one after the other, and show how the results spread; `platter compare` takes the JSON
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: u32,
     /// Progress on stderr: auto (as with the other verbs), always (one line per second, also to a file), or never
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     eta: Eta,
@@ -92,17 +96,39 @@ impl Io {
         // Fail before the run if a file cannot be written.
         self.open_report()?;
         let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
-        let report = self.measure(context, &job, &devices, seed)?;
-        let traced = tracer.map_or(Ok(()), Tracer::finish);
-        let written = self.report.as_deref().map_or(Ok(()), |path| fs::write(path, report.to_html()));
-        // The result is shown even if one of the files could not be written.
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
+        let mut runs = Vec::new();
+        for number in 0..self.repeat {
+            // A verified job finds what it, or the job that wrote, has written with the seed.
+            let seed = if job.verify { seed } else { seed.wrapping_add(number.into()) };
+            runs.push(self.measure(context, &job, &devices, seed, number)?);
+            if runs.last().is_some_and(|run| run.partial || run.errors() > 0) {
+                break;
+            }
         }
+        let traced = tracer.map_or(Ok(()), Tracer::finish);
+        let shown = self.show(context, runs);
         traced.map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
+        shown.and_then(|last| verdict(context, &last))
+    }
+
+    /// Shows the results, and writes the page. Returns the last run. The results are shown even if the page cannot be written.
+    fn show(&self, context: &Context, mut runs: Vec<IoReport>) -> Result<IoReport, CliError> {
+        let write = |page: String| self.report.as_deref().map_or(Ok(()), |path| fs::write(path, page));
+        let Some(last) = runs.pop() else { return Err(CliError::failed("nothing was run".to_owned())) };
+        let (json, text, page) = if self.repeat > 1 {
+            runs.push(last.clone());
+            let repeats = Repeats { asked: self.repeat, runs };
+            (repeats.to_json(), repeats.to_text(context.terminal), repeats.to_html())
+        } else {
+            (last.to_json(), last.to_text(context.terminal), last.to_html())
+        };
+        let written = write(page);
+        match context.json {
+            true => context.print_json(&json)?,
+            false => context.print(&text)?,
+        }
         written.map_err(|error| cannot_write(self.report.as_deref(), &error))?;
-        verdict(context, &report)
+        Ok(last)
     }
 
     /// Opens the file of the report. An earlier report stays in it until this one is written.
@@ -138,14 +164,16 @@ impl Io {
         job: &JobOptions,
         devices: &[Device],
         seed: u64,
+        number: u32,
     ) -> Result<IoReport, CliError> {
+        let which = if self.repeat > 1 { format!("run {}: ", number + 1) } else { String::new() };
         let mut line = Progress::new(context.progress && self.eta == Eta::Auto);
         let mut show = |state: &io::Progress| match self.eta {
             Eta::Always => {
                 // Progress that cannot be shown is no reason to fail.
-                let _ = writeln!(std::io::stderr(), "{}", describe(state));
+                let _ = writeln!(std::io::stderr(), "{which}{}", describe(state));
             }
-            Eta::Auto if line.is_due() => line.show(&describe(state)),
+            Eta::Auto if line.is_due() => line.show(&format!("{which}{}", describe(state))),
             Eta::Auto | Eta::Never => {}
         };
         let hooks = Hooks {

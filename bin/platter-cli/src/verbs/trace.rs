@@ -11,6 +11,8 @@ mod page;
 mod report;
 mod tables;
 
+pub(super) use outfile::OutFile;
+
 /// The verbs for traces.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Trace {

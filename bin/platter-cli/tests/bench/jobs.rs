@@ -118,7 +118,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
         Value::Object(object) => {
             for (key, value) in object {
                 found.insert(key.clone());
-                if !["options", "facts", "job", "directions"].contains(&key.as_str()) {
+                if !["options", "facts", "job", "directions", "series"].contains(&key.as_str()) {
                     keys(value, found);
                 }
             }

@@ -2,6 +2,7 @@
 
 mod cd;
 mod chunked;
+mod compare;
 mod dm;
 mod dsw;
 mod ends;

@@ -39,6 +39,7 @@ const WAITS: &[(&str, For, &str)] = &[
     ("bench parallel-read", Pipe, "--on @AT --mode direct"),
     ("bench schedulers", Pipe, "--on @AT"),
     ("check", Pipe, "AT"),
+    ("compare", Pipe, "AT AT"),
     ("copy", Pipe, "@AT ram(1M)"),
     ("copy", Pipe, "ram(1M) @AT"),
     ("copy", Pipe, "--rescue AT ram(1M) ram(1M)"),

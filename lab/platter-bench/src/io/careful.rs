@@ -193,6 +193,7 @@ impl Careful {
             return desk.failed(bio, tally);
         }
         let direction = direction_of(bio.op());
+        tally.pass(desk.now);
         tally.ios[direction] += 1;
         if self.latency {
             tally.latency[direction].record(desk.now.since(desk.start_of(&bio)).0);

@@ -9,6 +9,7 @@ use platter_disk::clock;
 use super::IoError;
 use super::outcome::Outcome;
 use super::plan::{Course, Plan, span};
+use super::series;
 use super::usage::Usage;
 use super::worker::Worker;
 use crate::workload::Offsets;
@@ -128,10 +129,12 @@ impl Running<'_> {
             let in_flight = self.worker.channel.outstanding() as u64;
             self.worker.desk.left = self.plan.quota(self.index).saturating_sub(in_flight);
         }
+        self.worker.tally.begin_intervals(begin, series::interval(self.plan.job));
         let until = self.plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
         self.run_until(until);
         self.stopped = (self.worker.desk.left, self.worker.desk.now.min(until));
         self.drain();
+        self.worker.tally.finish_intervals(self.worker.desk.now.min(until));
     }
 
     /// I/Os of an open loop that were due before the end, and were not started.

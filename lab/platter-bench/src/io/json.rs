@@ -50,6 +50,7 @@ impl IoReport {
         put("verified_blocks", json!(self.verified));
         put("verify_errors", json!(self.verify_errors));
         put("first_verify_error", json!(self.first_mismatch));
+        put("series", self.series_json());
         put("directions", self.directions.iter().map(direction_json).collect());
         put_latency(object, self.latency.as_ref());
         self.device.put_json(object);
@@ -96,6 +97,17 @@ impl IoReport {
             "direct": job.direct,
             "thinktime_ns": ns(job.thinktime),
             "thinktime_blocks": job.thinktime_blocks,
+        })
+    }
+
+    fn series_json(&self) -> Value {
+        let parts = &self.series.parts;
+        json!({
+            "interval_s": self.series.interval.as_secs_f64(),
+            "iops": parts.iter().map(|part| part.iops).collect::<Vec<_>>(),
+            "mib_per_s": parts.iter().map(|part| part.mib_per_s).collect::<Vec<_>>(),
+            "lat_p50_ns": parts.iter().map(|part| part.lat_p50_ns).collect::<Vec<_>>(),
+            "lat_p99_ns": parts.iter().map(|part| part.lat_p99_ns).collect::<Vec<_>>(),
         })
     }
 

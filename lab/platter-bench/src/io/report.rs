@@ -9,6 +9,7 @@ use platter_disk::device::Device;
 
 use super::counts::Counts;
 use super::outcome::Outcome;
+use super::series::Series;
 use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::about::{Part, about};
@@ -112,6 +113,8 @@ pub struct IoReport {
     pub latency: Option<LatencySummary>,
     /// The directions in which something was done.
     pub directions: Vec<DirectionReport>,
+    /// The run over time.
+    pub series: Series,
     /// I/Os that failed.
     pub io_errors: u64,
     /// The first of them, with the job it ended.
@@ -196,6 +199,7 @@ pub(super) fn build(job: &JobOptions, devices: &[Device], seed: u64, measured: M
         },
         latency: LatencySummary::of(&latency),
         directions: directions.collect(),
+        series: Series::of(outcomes.iter().map(|o| &o.tally.intervals), job.bs),
         io_errors: tally.errors,
         first_error: outcomes.iter_mut().find_map(|o| o.failure.take()),
         verified: tally.verified,

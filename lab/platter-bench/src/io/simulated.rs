@@ -21,6 +21,7 @@ use super::hooks::{Hooks, Progress, TICK};
 use super::outcome::Outcome;
 use super::plan::{Course, Plan, span};
 use super::report::Simulated;
+use super::series;
 use super::tally::Tally;
 use super::usage::Usage;
 use crate::load::{Load, Pause, Work};
@@ -127,10 +128,13 @@ impl<'p, 'a, S: Simulation> Director<'p, 'a, S> {
             let plan = self.plan;
             self.simulation.allow(&mut self.load, &|job| plan.quota(job))?;
             let until = plan.job.runtime.map_or(Time(u64::MAX), |runtime| begin + span(runtime));
+            self.simulation.tally().begin_intervals(begin, series::interval(plan.job));
             self.run_until(until)?;
         }
-        let missed = self.simulation.missed(self.load.now());
+        let stopped = self.load.now();
+        let missed = self.simulation.missed(stopped);
         self.drain()?;
+        self.simulation.tally().finish_intervals(stopped);
         let (end, after) = (self.load.now(), Usage::now());
         let simulated = Simulated { real: real.elapsed() };
         self.read_back()?;

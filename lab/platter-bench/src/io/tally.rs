@@ -1,11 +1,12 @@
 //! The counts of a job.
 
 use platter_block::bio::Op;
+use platter_block::time::{Span, Time};
 
+use super::series::Intervals;
 use crate::stats::LatencyHistogram;
 
-/// Reads, writes, trims.
-pub(super) const DIRECTIONS: usize = 3;
+pub(super) use super::series::DIRECTIONS;
 
 /// The place of an operation among the directions.
 #[inline]
@@ -28,12 +29,15 @@ pub(super) struct Tally {
     pub(super) verified: u64,
     /// Blocks whose contents were not those written.
     pub(super) verify_errors: u64,
+    /// While they are measured, `latency` is that of the present one.
+    pub(super) intervals: Intervals,
 }
 
 impl Tally {
     pub(super) fn new() -> Self {
         let latency = core::array::from_fn(|_| LatencyHistogram::new());
-        Self { ios: [0; DIRECTIONS], latency, errors: 0, verified: 0, verify_errors: 0 }
+        let intervals = Intervals::default();
+        Self { ios: [0; DIRECTIONS], latency, errors: 0, verified: 0, verify_errors: 0, intervals }
     }
 
     /// Resets the measurements at the end of the ramp time. Errors are kept.
@@ -55,5 +59,24 @@ impl Tally {
         self.errors += other.errors;
         self.verified += other.verified;
         self.verify_errors += other.verify_errors;
+    }
+
+    /// Measures intervals from now on.
+    pub(super) fn begin_intervals(&mut self, now: Time, step: Span) {
+        self.intervals = Intervals::begin(now, step, self.all());
+    }
+
+    /// The time of what completes next.
+    #[inline]
+    pub(super) fn pass(&mut self, now: Time) {
+        if self.intervals.is_over(now) {
+            self.intervals.end(now, self.ios.iter().sum(), &mut self.latency);
+        }
+    }
+
+    /// The measurement is over: the latencies are those of all of it.
+    pub(super) fn finish_intervals(&mut self, now: Time) {
+        let ios = self.all();
+        self.intervals.finish(now, ios, &mut self.latency);
     }
 }

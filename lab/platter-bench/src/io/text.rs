@@ -32,13 +32,7 @@ impl IoReport {
     /// The report as a page that needs nothing else.
     pub fn to_html(&self) -> String {
         let mut page = HtmlReport::new(&format!("platter bench io: {}", self.job.rw));
-        if self.partial {
-            page.paragraph("Partial: the run was interrupted.");
-        }
-        if let Some(simulated) = self.simulated() {
-            page.paragraph(&simulated);
-        }
-        page.paragraph(&self.headline()).table(&self.table()).facts(self.facts());
+        self.show_results(&mut page);
         for device in &self.devices {
             page.heading(&device.name).facts(device.facts.iter().map(|(key, value)| (*key, value.as_str())));
         }
@@ -48,6 +42,24 @@ impl IoReport {
         }
         page.heading("Counters of the queues").table(&counters.group_thousands());
         page.finish()
+    }
+
+    /// What was run and measured, and the course of the run.
+    pub(super) fn show_results(&self, page: &mut HtmlReport) {
+        if self.partial {
+            page.paragraph("Partial: the run was interrupted.");
+        }
+        if let Some(simulated) = self.simulated() {
+            page.paragraph(&simulated);
+        }
+        page.paragraph(&self.headline()).table(&self.table()).facts(self.facts());
+        if !self.series.parts.is_empty() {
+            page.subheading("Over time");
+            let note = format!("In parts of {}.", duration(self.series.interval.as_nanos() as u64));
+            for chart in self.series.charts() {
+                page.chart(&chart, &note);
+            }
+        }
     }
 
     fn headline(&self) -> String {
@@ -60,7 +72,7 @@ impl IoReport {
     }
 
     /// The job: direction, size and depth, and other options that are not defaults.
-    fn job_line(&self) -> String {
+    pub(super) fn job_line(&self) -> String {
         let (job, usual) = (&self.job, JobOptions::default());
         let mut line = format!("{} bs={} iodepth={}", job.rw, bytes_short(job.bs), job.iodepth);
         let mut add = |name: &str, differs: bool, value: String| {

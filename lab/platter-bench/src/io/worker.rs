@@ -150,6 +150,7 @@ impl Worker {
     /// Takes note of the bios in `done`, and starts as many again as may be started.
     #[inline(always)]
     pub(super) fn completed<const LATENCY: bool>(&mut self, offsets: &mut impl NextOffset) {
+        self.tally.pass(self.desk.now);
         let completed = self.done.len() as u64;
         if completed <= self.desk.left {
             self.desk.left -= completed;

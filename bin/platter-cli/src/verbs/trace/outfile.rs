@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 static UNFINISHED: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// A file under way. Dropped before it is kept, it is removed.
-pub(super) struct OutFile {
+pub(in crate::verbs) struct OutFile {
     path: PathBuf,
     /// The file that is written, if it will get the name of the path.
     part: Option<PathBuf>,
@@ -27,7 +27,11 @@ fn remove_unfinished() {
 
 impl OutFile {
     /// Begins a file at a path; `-` is stdout.
-    pub(super) fn create(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<OutFile, CliError> {
+    pub(in crate::verbs) fn create(
+        path: &Path,
+        force: bool,
+        inputs: &[PathBuf],
+    ) -> Result<OutFile, CliError> {
         let shown = path.display();
         let cannot =
             |error: io::Error| CliError::failed(format!("cannot write {shown}: {error}; give another path"));
@@ -63,11 +67,11 @@ impl OutFile {
         Ok(OutFile { path: path.to_owned(), part: Some(part), to: buffered(Box::new(file)) })
     }
 
-    pub(super) fn is_stdout(&self) -> bool {
+    pub(in crate::verbs) fn is_stdout(&self) -> bool {
         self.path.to_str() == Some("-")
     }
 
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
+    pub(in crate::verbs) fn write(&mut self, bytes: &[u8]) -> Result<(), CliError> {
         self.to.write_all(bytes).map_err(|error| self.failed(&error))
     }
 
@@ -80,7 +84,7 @@ impl OutFile {
     }
 
     /// Ends the file, and gives it its name.
-    pub(super) fn keep(mut self) -> Result<(), CliError> {
+    pub(in crate::verbs) fn keep(mut self) -> Result<(), CliError> {
         self.to.flush().map_err(|error| self.failed(&error))?;
         if let Some(part) = &self.part {
             fs::rename(part, &self.path).map_err(|error| self.failed(&error))?;

@@ -101,9 +101,9 @@ impl Results<'_> {
         object.insert("driver".into(), json!(planned.driver()));
         if let Value::Object(all) = result.report.to_json() {
             let of_job = |key: &str| OF_JOB.contains(&key) || key.starts_with("lat_");
-            let kept = all
-                .into_iter()
-                .filter(|(key, _)| of_job(key) || matches!(key.as_str(), "directions" | "job" | "devices"));
+            let kept = all.into_iter().filter(|(key, _)| {
+                of_job(key) || matches!(key.as_str(), "directions" | "series" | "job" | "devices")
+            });
             object.extend(kept);
         }
         Value::Object(object)
