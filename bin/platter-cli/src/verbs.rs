@@ -4,7 +4,6 @@ use crate::cli::{CliError, Context};
 use clap::Subcommand;
 
 mod bench;
-mod bench_cd;
 mod bench_chunked;
 mod bench_dm;
 mod bench_dsw;

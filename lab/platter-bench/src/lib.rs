@@ -2,7 +2,6 @@
 
 pub mod about;
 mod cache_counts;
-pub mod cd;
 pub mod chunked;
 pub mod compare;
 pub mod device_stats;

@@ -64,7 +64,6 @@
 mod attached;
 pub mod bus;
 pub mod catalogue;
-pub mod cd_writer;
 mod channel;
 #[cfg(test)]
 mod closed_loop;

@@ -1,8 +1,8 @@
 //! `platter bench`: the benchmarks.
 
 use super::{
-    bench_cd, bench_chunked, bench_dm, bench_dsw, bench_fileio, bench_io, bench_locks, bench_nbd,
-    bench_parallel_read, bench_schedulers,
+    bench_chunked, bench_dm, bench_dsw, bench_fileio, bench_io, bench_locks, bench_nbd, bench_parallel_read,
+    bench_schedulers,
 };
 use crate::cli::{CliError, Context};
 use clap::Subcommand;
@@ -10,8 +10,6 @@ use clap::Subcommand;
 /// Which benchmark.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
-    /// The writing of a simulated CD, by commands that are mapped or copied
-    Cd(bench_cd::Cd),
     /// Reads of chunks at random positions, from disks and striped arrays, as in a paper of 2002
     Chunked(Box<bench_chunked::Chunked>),
     /// The microbenchmark of the OLS 2002 paper, for each of the paper's improvements
@@ -35,7 +33,6 @@ pub(crate) enum Bench {
 impl Bench {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         match self {
-            Bench::Cd(cd) => cd.run(context),
             Bench::Chunked(chunked) => chunked.run(context),
             Bench::Dm(dm) => dm.run(context),
             Bench::Dsw(dsw) => dsw.run(context),

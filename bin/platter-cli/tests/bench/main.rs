@@ -1,6 +1,5 @@
 //! `platter bench` from outside.
 
-mod cd;
 mod chunked;
 mod compare;
 mod dm;

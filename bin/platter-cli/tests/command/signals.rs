@@ -86,7 +86,6 @@ const WAITS: &[(&str, For, &str)] = &[
 
 /// Verbs that open nothing of the user's.
 const NEVER: &[&str] = &[
-    "bench cd",
     "completions",
     "list",
     "man",

@@ -100,7 +100,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("lab/platter-fuzz/src/image.rs", "contents to and from the memory of bios"),
     ("lab/platter-fuzz/src/memory.rs", "an allocator that counts"),
     ("lab/platter-sim/src/channel.rs", "contents to and from the memory of requests"),
-    ("lab/platter-sim/src/cd_writer.rs", "the answer to a command into the memory of its request"),
     (
         "lib/platter-cache/src/memory.rs",
         "memory from the system, tables in it, and copies of the data of commands",
