@@ -39,8 +39,8 @@ JSON: targets, a list of name, portals, error (a word, or null), units: a list o
 block in bytes, write_protected, error.")]
 pub(crate) struct Discover {
     /// The host; port 3260 unless another one is given
-    #[arg(value_name = "HOST[:PORT]", value_parser = portal)]
-    portal: Portal,
+    #[arg(value_name = "HOST[:PORT]")]
+    portal: String,
     /// Name by which to log in (CHAP)
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
@@ -52,8 +52,14 @@ pub(crate) struct Discover {
     timeout: u64,
 }
 
-fn portal(text: &str) -> Result<Portal, String> {
-    Portal::parse(text).map_err(|error| error.to_string())
+/// The host. The message about a URL or an account in its place does not repeat the secret that it may have.
+fn portal(text: &str) -> Result<Portal, CliError> {
+    if text.contains(['@', '/']) {
+        return Err(CliError::usage(
+            "HOST[:PORT] has an account or a path; give the host alone, the user with --user, and the secret in LIBISCSI_CHAP_PASSWORD",
+        ));
+    }
+    Portal::parse(text).map_err(|error| CliError::usage(format!("HOST[:PORT]: {error}")))
 }
 
 /// A logical unit, or why it is not known.
@@ -70,6 +76,7 @@ struct FoundTarget {
 
 impl Discover {
     fn run(&self, context: &Context) -> Result<(), CliError> {
+        let portal = portal(&self.portal)?;
         let mut options = IscsiOptions::default().with_connect_timeout(Span::from_secs(self.timeout));
         if let Some(name) = &self.initiator {
             options = options.with_initiator(name.clone());
@@ -78,33 +85,33 @@ impl Discover {
         let secret = variable("LIBISCSI_CHAP_PASSWORD").unwrap_or_default();
         let user = self.user.clone().or_else(|| variable("LIBISCSI_CHAP_USERNAME"));
         let user = user.map(|name| Account { name, secret });
-        let found = targets(&self.portal, user.as_ref(), &options)
-            .map_err(|error| CliError::failed(format!("{}: {error}", self.portal)))?;
+        let found = targets(&portal, user.as_ref(), &options)
+            .map_err(|error| CliError::failed(format!("{portal}: {error}")))?;
         let found: Vec<FoundTarget> =
-            found.into_iter().map(|target| self.look(target, user.as_ref(), &options)).collect();
+            found.into_iter().map(|target| look(&portal, target, user.as_ref(), &options)).collect();
         match context.json {
             true => context.print_json(&json!({ "targets": found.iter().map(to_json).collect::<Value>() })),
             false => context.print(&to_text(&found, context)),
         }
     }
+}
 
-    fn look(&self, target: Target, user: Option<&Account>, options: &IscsiOptions) -> FoundTarget {
-        // It answers where the host does; what it tells of its portals may not be reachable from here.
-        let url = Url {
-            portal: self.portal.clone(),
-            target: target.name.clone(),
-            lun: 0,
-            user: user.cloned(),
-            target_user: None,
-            digest: Digest::Either,
-        };
-        let each = |lun: u16| {
-            let url = url.with_lun(lun);
-            FoundUnit { unit: unit(&url, options), url }
-        };
-        let units = luns(&url, options).map(|luns| luns.into_iter().map(each).collect());
-        FoundTarget { target, units }
-    }
+fn look(portal: &Portal, target: Target, user: Option<&Account>, options: &IscsiOptions) -> FoundTarget {
+    // It answers where the host does; what it tells of its portals may not be reachable from here.
+    let url = Url {
+        portal: portal.clone(),
+        target: target.name.clone(),
+        lun: 0,
+        user: user.cloned(),
+        target_user: None,
+        digest: Digest::Either,
+    };
+    let each = |lun: u16| {
+        let url = url.with_lun(lun);
+        FoundUnit { unit: unit(&url, options), url }
+    };
+    let units = luns(&url, options).map(|luns| luns.into_iter().map(each).collect());
+    FoundTarget { target, units }
 }
 
 fn to_json(found: &FoundTarget) -> Value {

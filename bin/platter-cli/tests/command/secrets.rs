@@ -124,6 +124,8 @@ fn no_verb_and_no_configuration_shows_a_secret() {
         &["serve", &url, "--nbd", &nbd, "--log", "json"],
         &["serve", &url, &url, "--nbd", &nbd],
         &["snapshot", "info", &url],
+        &["iscsi", "discover", &urls[1]],
+        &["iscsi", "discover", &format!("bob:{SECRET}@127.0.0.1:1")],
         &["status", &urls[0]],
         &["top", &urls[0]],
         &["ctl", &urls[0], "device.list"],

@@ -58,6 +58,8 @@ fn parse(address: &str) -> Result<(&str, &Path), ServeError> {
         Some((name, path)) if !name.contains('/') => (name, path),
         _ => ("", address),
     };
+    // As in the addresses of the other exports.
+    let path = path.strip_prefix("unix:").unwrap_or(path);
     if path.is_empty() {
         return Err(ServeError::usage(format!("{address:?} is not an address of {KIND}: give {FORM}")));
     }
@@ -233,8 +235,9 @@ mod tests {
         let parts = |address: &str| parse(address).map(|(name, path)| (name.to_owned(), path.to_owned()));
         assert_eq!(parts("/run/a=b.sock"), Ok((String::new(), "/run/a=b.sock".into())));
         assert_eq!(parts("disk=/run/a=b.sock"), Ok(("disk".to_owned(), "/run/a=b.sock".into())));
+        assert_eq!(parts("unix:/run/a.sock"), Ok((String::new(), "/run/a.sock".into())));
         assert_eq!(parts("a.sock"), Ok((String::new(), "a.sock".into())));
-        for wrong in ["", "disk=", "="] {
+        for wrong in ["", "disk=", "=", "unix:"] {
             assert!(parts(wrong).is_err_and(|error| error.is_usage()), "{wrong}");
         }
     }
