@@ -7,7 +7,8 @@
 //!
 //! Memory: a unit of 4 KiB that was ever written takes 4 bytes for its place, a place of a block that was written 4 for
 //! the reverse mapping: at most 8 bytes for each 4 KiB and 4 for each 4 KiB of the over-provisioning, 2.2 GB for a
-//! terabyte written in full. Units that were never touched take none, in a steady state as well.
+//! terabyte written in full. Units that were never touched take none, in a steady state as well, and a block of these that
+//! was collected takes 4 bytes for each place until the host has written its units.
 
 mod buffer;
 mod collect;
@@ -17,6 +18,7 @@ mod extent;
 mod ftl;
 mod map;
 mod meter;
+mod moved;
 mod nand;
 mod params;
 mod ssd;

@@ -1,6 +1,6 @@
 //! The write buffer: its contents, and the batches in which they are written to the flash.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Units that are programmed together.
 #[derive(Debug, Default)]
@@ -11,8 +11,8 @@ pub(super) struct Batch {
     pub(super) units: Vec<u32>,
     /// Commands that end when they are programmed.
     pub(super) waiters: Vec<u32>,
-    /// Copies of garbage collection.
-    pub(super) copies: bool,
+    /// The row (of a die) if it is one of copies by garbage collection. They are not in `units`.
+    pub(super) copies: Option<(u32, u32)>,
 }
 
 /// Data that waits for the flash.
@@ -22,6 +22,8 @@ pub(super) struct Store {
     pub(super) used: u64,
     /// The batch with the newest data of each unit.
     newest: HashMap<u32, u64>,
+    /// Rows (of a die) of copies that are not programmed yet: valid units there are in memory.
+    copying: HashSet<(u32, u32)>,
     batches: Vec<Batch>,
     free: Vec<u32>,
     numbers: u64,
@@ -34,8 +36,20 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Begins a batch.
-    pub(super) fn begin(&mut self, copies: bool) -> u32 {
+    /// Begins a batch of the host.
+    fn begin(&mut self) -> u32 {
+        let index = self.take(None);
+        self.outstanding.insert(self.numbers);
+        index
+    }
+
+    /// Begins a batch of copies to a row of a die.
+    pub(super) fn begin_copies(&mut self, die: u32, row: u32) -> u32 {
+        self.copying.insert((die, row));
+        self.take(Some((die, row)))
+    }
+
+    fn take(&mut self, copies: Option<(u32, u32)>) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.batches.push(Batch::default());
             self.batches.len() as u32 - 1
@@ -43,16 +57,13 @@ impl Store {
         self.numbers += 1;
         let batch = &mut self.batches[index as usize];
         (batch.number, batch.copies) = (self.numbers, copies);
-        if !copies {
-            self.outstanding.insert(self.numbers);
-        }
         index
     }
 
     /// The host's batch that is being filled.
     pub(super) fn filling(&mut self) -> u32 {
         self.open.unwrap_or_else(|| {
-            let batch = self.begin(false);
+            let batch = self.begin();
             self.open = Some(batch);
             batch
         })
@@ -72,12 +83,17 @@ impl Store {
         true
     }
 
-    /// Whether the data of a unit is in memory.
+    /// Whether the host's data of a unit is in memory.
     pub(super) fn holds(&self, unit: u32) -> bool {
         self.newest.contains_key(&unit)
     }
 
-    /// Whether the buffer is empty.
+    /// Whether the units of a row of a die are copies that are in memory.
+    pub(super) fn copies(&self, row: (u32, u32)) -> bool {
+        self.copying.contains(&row)
+    }
+
+    /// Whether the buffer has no data of the host.
     pub(super) fn is_empty(&self) -> bool {
         self.newest.is_empty()
     }
@@ -92,7 +108,7 @@ impl Store {
         self.newest.remove(&unit).is_some()
     }
 
-    /// A batch has been programmed. Returns its number of units and appends its waiters.
+    /// A batch has been programmed. Returns its number of units of the host and appends its waiters.
     pub(super) fn end(&mut self, index: u32, waiters: &mut Vec<u32>) -> u32 {
         let batch = &mut self.batches[index as usize];
         let units = batch.units.len() as u32;
@@ -103,8 +119,11 @@ impl Store {
         }
         waiters.append(&mut batch.waiters);
         self.outstanding.remove(&batch.number);
+        if let Some(row) = batch.copies.take() {
+            self.copying.remove(&row);
+        }
         self.free.push(index);
-        if batch.copies { 0 } else { units }
+        units
     }
 
     /// The number of the newest batch.

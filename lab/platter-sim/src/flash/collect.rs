@@ -15,6 +15,7 @@ use super::ftl::For;
 use super::nand::Job;
 use super::params::Shape;
 use super::ssd::Ssd;
+use super::start::Lying;
 use platter_block::time::Time;
 
 /// A row that copies go to.
@@ -46,11 +47,23 @@ struct State {
     rest: u32,
 }
 
+/// The row of a die that is being read to be copied.
+#[derive(Debug, Default)]
+struct Looked {
+    block: u32,
+    row: u32,
+    /// Its valid units when the read began.
+    units: Vec<Lying>,
+    /// Valid units of the whole block at that time. A block that is collected gets no more of them, so if there are as many
+    /// when the read ends, they are the same.
+    valid: u32,
+}
+
 /// Collection on all dies.
 #[derive(Debug)]
 pub(super) struct Collector {
     dies: Vec<State>,
-    units: Vec<u32>,
+    looked: Vec<Looked>,
     /// The die that the host's next row is tried on first.
     pub(super) next_die: u32,
 }
@@ -63,7 +76,8 @@ impl Collector {
             let victim = first.map(|block| Victim { block, rows: shape.stagger(die), busy: false });
             State { victim, filling: None, target, rest: target + shape.block_units() }
         };
-        Collector { dies: (0..shape.dies).map(state).collect(), units: Vec::new(), next_die: 0 }
+        let looked = (0..shape.dies).map(|_| Looked::default()).collect();
+        Collector { dies: (0..shape.dies).map(state).collect(), looked, next_die: 0 }
     }
 }
 
@@ -144,11 +158,13 @@ impl Ssd {
     fn collect_row(&mut self, now: Time, die: u32) {
         let Some(mut victim) = self.state(die).victim else { return };
         let block = victim.block;
-        let next = self.ftl.next_valid(die, block, victim.rows, &mut self.collector.units);
+        let looked = &mut self.collector.looked[die as usize];
+        let next = self.ftl.next_valid(die, block, victim.rows, &mut looked.units);
         let job = match next {
             Some(row) => {
                 self.meter.count_read();
-                Job::Collect { block, row, units: self.collector.units.len() as u32 }
+                (looked.block, looked.row, looked.valid) = (block, row, self.ftl.valid(die, block));
+                Job::Collect { block, row, units: looked.units.len() as u32 }
             }
             None => Job::Erase { block },
         };
@@ -160,19 +176,18 @@ impl Ssd {
 
     /// A row was read: its valid units get new places.
     pub(super) fn copy_row(&mut self, now: Time, die: u32, block: u32, row: u32) {
-        let mut units = std::mem::take(&mut self.collector.units);
-        self.ftl.valid_in(die, block, row, &mut units);
+        let looked = &mut self.collector.looked[die as usize];
+        let mut units = std::mem::take(&mut looked.units);
+        if (looked.block, looked.row, looked.valid) != (block, row, self.ftl.valid(die, block)) {
+            self.ftl.valid_in(die, block, row, &mut units);
+        }
         self.meter.count_copied(units.len() as u64);
-        for &unit in &units {
+        for &Lying { place, unit } in &units {
             let Some(mut to) = self.state(die).filling.or_else(|| self.next_filling(die)) else {
                 debug_assert!(false, "the last erased block is kept for copies");
                 break;
             };
-            self.ftl.put(die, to.row, to.within, unit);
-            // A write of the same unit in the buffer is newer than the copy.
-            if !self.store.holds(unit) {
-                self.store.add(to.batch, unit);
-            }
+            self.ftl.copy(die, (block, place), (to.row, to.within), unit);
             to.within += 1;
             let full = to.within == self.shape.row_units;
             self.state(die).filling = Some(to).filter(|_| !full);
@@ -180,7 +195,7 @@ impl Ssd {
                 self.nand.push(now, die, (Job::Program { batch: to.batch }, false), &mut self.events);
             }
         }
-        self.collector.units = units;
+        self.collector.looked[die as usize].units = units;
         let cached = self.ftl.is_cache(block);
         if let Some(victim) = &mut self.state(die).victim {
             (victim.rows, victim.busy) = (row + 1, false);
@@ -197,7 +212,7 @@ impl Ssd {
 
     fn next_filling(&mut self, die: u32) -> Option<Filling> {
         let row = self.ftl.take_row(die, For::Collection)?;
-        Some(Filling { row, within: 0, batch: self.store.begin(true) })
+        Some(Filling { row, within: 0, batch: self.store.begin_copies(die, row) })
     }
 
     /// A block is erased.

@@ -274,3 +274,35 @@ fn no_disk_gets_stuck() {
         host.settle();
     }
 }
+
+#[test]
+fn each_unit_is_valid_at_the_place_where_it_is_found_and_nowhere_else() {
+    for seed in 0..6 {
+        let mut ssd = ssd(|params| {
+            params.start = Start::Steady;
+            params.background = Some(Span::from_millis(1));
+            params.slc.bytes = (seed % 2) * 16 * MIB;
+        });
+        let mut host = Host::new(&mut ssd);
+        for turn in 0..5 {
+            host.run(8, 3000, random(Op::Write, 4096, 10 * seed + turn));
+            host.run(4, 20, random(Op::Discard, 64 * KIB, 10 * seed + turn));
+            host.wait(Span::from_secs(2));
+        }
+        host.one(command(Op::Flush, 0, 0));
+        assert!(ssd.meter().copied_units() > 0);
+        let (shape, mut valid, mut row) = (ssd.shape, Vec::new(), Vec::new());
+        for (die, block) in (0..shape.dies).flat_map(|die| (0..shape.all_blocks()).map(move |at| (die, at))) {
+            let before = valid.len();
+            for at in 0..if ssd.ftl.is_cache(block) { shape.slc_rows } else { shape.rows } {
+                ssd.ftl.valid_in(die, block, at, &mut row);
+                let here = row.iter().map(|lying| (lying.unit, (die, block * shape.rows + at)));
+                valid.extend(here);
+            }
+            assert_eq!((valid.len() - before) as u32, ssd.ftl.valid(die, block), "die {die}, block {block}");
+        }
+        valid.sort_unstable();
+        let rows = (0..shape.units).filter_map(|unit| Some((unit, ssd.ftl.row_of(unit)?)));
+        assert_eq!(valid, rows.collect::<Vec<_>>());
+    }
+}

@@ -1,8 +1,9 @@
 //! The translation layer: where units are, which blocks are free, which is collected next.
 
 use super::map::{Entry, Map};
+use super::moved::Moved;
 use super::params::{RESERVE, Shape};
-use super::start::Initial;
+use super::start::{Initial, Lying};
 use std::collections::VecDeque;
 
 /// No unit: a place with invalid data, or not filled yet.
@@ -91,13 +92,16 @@ pub(super) struct Ftl {
     shape: Shape,
     initial: Initial,
     map: Map,
+    /// Of units that [`Ftl::map`] has at their initial place.
+    moved: Moved,
     dies: Vec<Die>,
 }
 
 impl Ftl {
     pub(super) fn new(shape: Shape, initial: Initial) -> Ftl {
         let dies = (0..shape.dies).map(|die| Die::new(shape, &initial, die)).collect();
-        Ftl { shape, map: Map::new(shape.units), dies, initial }
+        let moved = Moved::new(shape.dies * initial.blocks(), shape.block_units());
+        Ftl { shape, map: Map::new(shape.units), moved, dies, initial }
     }
 
     /// The row of a unit: die, and number of the row in the die.
@@ -109,13 +113,25 @@ impl Ftl {
     fn place_of(&self, unit: u32) -> Option<(u32, u32, u32)> {
         match self.map.get(unit) {
             Entry::Nowhere => None,
-            Entry::Initial => self.initial.place(unit),
-            Entry::At(place) => {
-                let (size, blocks) = (self.shape.block_units(), self.shape.all_blocks());
-                let block = place / size;
-                Some((block / blocks, block % blocks, place % size))
+            Entry::Initial => {
+                let (die, block, place) = self.initial.place(unit)?;
+                let moved = self.moved.get(self.initial.number(die, block), place);
+                Some(moved.map_or((die, block, place), |at| self.parts(at)))
             }
+            Entry::At(at) => Some(self.parts(at)),
         }
+    }
+
+    /// Die, block and place in the block of a place that is counted over the whole disk.
+    fn parts(&self, at: u32) -> (u32, u32, u32) {
+        let (size, blocks) = (self.shape.block_units(), self.shape.all_blocks());
+        let block = at / size;
+        (block / blocks, block % blocks, at % size)
+    }
+
+    /// A place, counted over the whole disk.
+    fn whole(&self, die: u32, block: u32, place: u32) -> u32 {
+        (die * self.shape.all_blocks() + block) * self.shape.block_units() + place
     }
 
     /// Removes the mapping of a unit. `false`: there was none.
@@ -128,11 +144,34 @@ impl Ftl {
     }
 
     fn invalidate(&mut self, unit: u32) -> bool {
-        let Some((die, block, _)) = self.place_of(unit) else { return false };
+        let (die, block) = match self.map.get(unit) {
+            Entry::Nowhere => return false,
+            Entry::At(at) => {
+                let (die, block, _) = self.parts(at);
+                (die, block)
+            }
+            Entry::Initial => {
+                let Some((die, block, place)) = self.initial.place(unit) else { return false };
+                let number = self.initial.number(die, block);
+                match self.moved.get(number, place) {
+                    None => (die, block),
+                    Some(at) => {
+                        self.moved.forget(number, place);
+                        let (die, block, _) = self.parts(at);
+                        (die, block)
+                    }
+                }
+            }
+        };
         let die = &mut self.dies[die as usize];
         die.valid[block as usize] -= 1;
         die.all -= 1;
         true
+    }
+
+    /// Valid units of a block.
+    pub(super) fn valid(&self, die: u32, block: u32) -> u32 {
+        self.dies[die as usize].valid[block as usize]
     }
 
     /// The block of each die that is being collected at first, if there is one.
@@ -203,6 +242,23 @@ impl Ftl {
     /// Puts a unit at a place of a row that was taken.
     pub(super) fn put(&mut self, die: u32, row: u32, within: u32, unit: u32) {
         self.invalidate(unit);
+        let at = self.lay(die, row, within, unit);
+        self.map.set(unit, Some(at));
+    }
+
+    /// The same for a [valid](Ftl::valid_in) unit at a place of a block of that die.
+    pub(super) fn copy(&mut self, die: u32, (block, place): (u32, u32), to: (u32, u32), unit: u32) {
+        let from = &mut self.dies[die as usize];
+        if !matches!(from.blocks[block as usize], Block::Initial) {
+            return self.put(die, to.0, to.1, unit);
+        }
+        from.valid[block as usize] -= 1;
+        from.all -= 1;
+        let at = self.lay(die, to.0, to.1, unit);
+        self.moved.set(self.initial.number(die, block), place, at);
+    }
+
+    fn lay(&mut self, die: u32, row: u32, within: u32, unit: u32) -> u32 {
         let block = row / self.shape.rows;
         let place = row % self.shape.rows * self.shape.row_units + within;
         let to = &mut self.dies[die as usize];
@@ -211,8 +267,7 @@ impl Ftl {
         }
         to.valid[block as usize] += 1;
         to.all += 1;
-        let size = self.shape.block_units();
-        self.map.set(unit, Some((die * self.shape.all_blocks() + block) * size + place));
+        self.whole(die, block, place)
     }
 
     /// The block of a die with the fewest valid units (the first of several), and their number: greedy
@@ -241,7 +296,7 @@ impl Ftl {
     }
 
     /// The first row of a block, from `row` on, with valid units; appends them to `units`.
-    pub(super) fn next_valid(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) -> Option<u32> {
+    pub(super) fn next_valid(&self, die: u32, block: u32, row: u32, units: &mut Vec<Lying>) -> Option<u32> {
         if self.dies[die as usize].valid[block as usize] == 0 {
             return None;
         }
@@ -253,20 +308,29 @@ impl Ftl {
     }
 
     /// The valid units of a row.
-    pub(super) fn valid_in(&self, die: u32, block: u32, row: u32, units: &mut Vec<u32>) {
+    pub(super) fn valid_in(&self, die: u32, block: u32, row: u32, units: &mut Vec<Lying>) {
         units.clear();
         let places = row * self.shape.row_units..(row + 1) * self.shape.row_units;
-        let written = match &self.dies[die as usize].blocks[block as usize] {
-            Block::Free => return,
-            Block::Initial => None,
-            Block::Written(units) => Some(units),
-        };
-        for place in places {
-            let unit = match written {
-                Some(units) => Some(units[place as usize]).filter(|&unit| unit != NO_UNIT),
-                None => self.initial.unit_at(die, block, place),
-            };
-            units.extend(unit.filter(|&unit| self.place_of(unit) == Some((die, block, place))));
+        match &self.dies[die as usize].blocks[block as usize] {
+            Block::Free => {}
+            Block::Initial => {
+                let number = self.initial.number(die, block);
+                let stays = |lying: &Lying| {
+                    self.map.get(lying.unit) == Entry::Initial
+                        && self.moved.get(number, lying.place).is_none()
+                };
+                units.extend(self.initial.units_in(die, block, places).filter(stays));
+            }
+            Block::Written(written) => {
+                let first = self.whole(die, block, 0);
+                let lies = |lying: &Lying| match self.map.get(lying.unit) {
+                    Entry::Nowhere => false,
+                    Entry::At(at) => at == first + lying.place,
+                    Entry::Initial => self.place_of(lying.unit) == Some((die, block, lying.place)),
+                };
+                let all = places.map(|place| Lying { place, unit: written[place as usize] });
+                units.extend(all.filter(|lying| lying.unit != NO_UNIT).filter(lies));
+            }
         }
     }
 

@@ -22,18 +22,32 @@ pub(super) enum Entry {
 /// Four bytes for each unit of a chunk in which one was changed.
 #[derive(Debug)]
 pub(super) struct Map {
-    chunks: Vec<Option<Box<[u32; CHUNK]>>>,
+    /// A bit for each chunk: whether it is in memory. Collection asks for units all over a disk; these few bytes stay in the
+    /// processor's cache, and what follows does not.
+    present: Vec<u64>,
+    /// Where each chunk that is in memory lies in `chunks`.
+    index: Vec<u32>,
+    chunks: Vec<Box<[u32; CHUNK]>>,
 }
 
 impl Map {
     pub(super) fn new(units: u32) -> Map {
-        Map { chunks: (0..(units as usize).div_ceil(CHUNK)).map(|_| None).collect() }
+        let count = (units as usize).div_ceil(CHUNK);
+        Map { present: vec![0; count.div_ceil(64)], index: vec![0; count], chunks: Vec::new() }
+    }
+
+    #[inline]
+    fn is_present(&self, chunk: usize) -> bool {
+        self.present[chunk / 64] >> (chunk % 64) & 1 != 0
     }
 
     #[inline]
     pub(super) fn get(&self, unit: u32) -> Entry {
-        let chunk = &self.chunks[unit as usize / CHUNK];
-        match chunk.as_ref().map_or(INITIAL, |chunk| chunk[unit as usize % CHUNK]) {
+        let (chunk, at) = (unit as usize / CHUNK, unit as usize % CHUNK);
+        if !self.is_present(chunk) {
+            return Entry::Initial;
+        }
+        match self.chunks[self.index[chunk] as usize][at] {
             INITIAL => Entry::Initial,
             NOWHERE => Entry::Nowhere,
             place => Entry::At(place - 1),
@@ -42,16 +56,18 @@ impl Map {
 
     #[inline]
     pub(super) fn set(&mut self, unit: u32, place: Option<u32>) {
-        let chunk = self.chunks[unit as usize / CHUNK].get_or_insert_with(|| Box::new([INITIAL; CHUNK]));
-        chunk[unit as usize % CHUNK] = place.map_or(NOWHERE, |place| place + 1);
+        let (chunk, at) = (unit as usize / CHUNK, unit as usize % CHUNK);
+        if !self.is_present(chunk) {
+            self.present[chunk / 64] |= 1 << (chunk % 64);
+            self.index[chunk] = self.chunks.len() as u32;
+            self.chunks.push(Box::new([INITIAL; CHUNK]));
+        }
+        self.chunks[self.index[chunk] as usize][at] = place.map_or(NOWHERE, |place| place + 1);
     }
 
     /// Number of units from this one on that are in their initial state because no entry near them was ever
     /// changed.
     pub(super) fn untouched(&self, unit: u32) -> u32 {
-        match self.chunks[unit as usize / CHUNK] {
-            None => (CHUNK - unit as usize % CHUNK) as u32,
-            Some(_) => 0,
-        }
+        if self.is_present(unit as usize / CHUNK) { 0 } else { (CHUNK - unit as usize % CHUNK) as u32 }
     }
 }

@@ -172,7 +172,7 @@ impl Ssd {
         let mut row: Option<(u32, u32, u32, u32)> = None;
         for unit in all_units(command) {
             let bytes = overlap(command, unit);
-            let place = if self.store.holds(unit) { None } else { self.ftl.row_of(unit) };
+            let place = self.row_on_flash(unit);
             match (&mut row, place) {
                 (_, None) => memory += bytes,
                 (Some(row), Some(place)) if (row.0, row.1) == place => {
@@ -189,6 +189,14 @@ impl Ssd {
         if memory > 0 {
             self.send(now, index, memory);
         }
+    }
+
+    /// The row of a unit, unless its data is in memory or nowhere.
+    fn row_on_flash(&self, unit: u32) -> Option<(u32, u32)> {
+        if self.store.holds(unit) {
+            return None;
+        }
+        self.ftl.row_of(unit).filter(|&row| !self.store.copies(row))
     }
 
     fn ask(&mut self, now: Time, command: u32, row: Option<(u32, u32, u32, u32)>) {
@@ -236,10 +244,7 @@ impl Ssd {
     /// Reads the units that a write changes in part.
     fn fill_edges(&mut self, now: Time, index: u32) {
         for unit in edges(self.command(index)).into_iter().flatten() {
-            if self.store.holds(unit) {
-                continue;
-            }
-            let Some((die, row)) = self.ftl.row_of(unit) else { continue };
+            let Some((die, row)) = self.row_on_flash(unit) else { continue };
             self.inside_mut(index).waits += 1;
             self.meter.count_read();
             let cache = self.ftl.is_cache(self.ftl.block_of(row));

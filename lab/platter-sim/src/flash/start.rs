@@ -7,9 +7,17 @@
 //! `q` such that all of them together hold the disk. The units are distributed by a fixed permutation.
 
 use super::params::Shape;
+use std::ops::Range;
 
 /// Erased blocks of each die in a steady state.
 const ERASED: u32 = 3;
+
+/// A unit at a place of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lying {
+    pub(super) place: u32,
+    pub(super) unit: u32,
+}
 
 /// The state before the first command.
 #[derive(Clone, Debug)]
@@ -90,20 +98,38 @@ impl Initial {
         Some((die, block, place as u32))
     }
 
-    /// The unit at a place, if there is one.
-    pub(super) fn unit_at(&self, die: u32, block: u32, place: u32) -> Option<u32> {
+    /// The number of a block that holds data, over all dies.
+    pub(super) fn number(&self, die: u32, block: u32) -> u32 {
+        die * self.blocks + block
+    }
+
+    /// The units at these places of a block, in order.
+    pub(super) fn units_in(&self, die: u32, block: u32, places: Range<u32>) -> impl Iterator<Item = Lying> {
         let (from, all) = self.part(die, block);
         let valid = u64::from(self.valid(die, block));
-        if valid == 0 || u64::from(place) < from {
-            return None;
-        }
-        let within = ((u64::from(place) - from) * valid).div_ceil(all);
-        if within >= valid || from + within * all / valid != u64::from(place) {
-            return None;
-        }
-        let position = u64::from(self.before[(die * self.blocks + block) as usize]) + within;
+        // Unit `n` of the block is at `n * all / valid`. Each following one is so many places on, and this part of one.
+        let (whole, part) = (all / valid.max(1), all % valid.max(1));
+        let mut within = (u64::from(places.start).saturating_sub(from) * valid).div_ceil(all.max(1));
+        let mut place = from + within * all / valid.max(1);
+        let mut rest = within * all % valid.max(1);
         let units = u64::from(self.shape.units);
-        Some(((position * self.factor + self.shift) % units) as u32)
+        let before = if valid == 0 { 0 } else { self.before[self.number(die, block) as usize] };
+        let mut unit = ((u64::from(before) + within) * self.factor + self.shift) % units;
+        let factor = self.factor;
+        std::iter::from_fn(move || {
+            if within >= valid || place >= u64::from(places.end) {
+                return None;
+            }
+            let lying = Lying { place: place as u32, unit: unit as u32 };
+            (within, place, rest, unit) = (within + 1, place + whole, rest + part, unit + factor);
+            if rest >= valid {
+                (place, rest) = (place + 1, rest - valid);
+            }
+            if unit >= units {
+                unit -= units;
+            }
+            Some(lying)
+        })
     }
 }
 
@@ -111,21 +137,21 @@ impl Initial {
 fn aged(units: u64, blocks: u32, most: u32) -> Vec<u32> {
     let shares = |loss: u64| {
         let mut share = u64::from(most) << FRACTION;
-        let mut next = || {
+        let mut next = move || {
             let now = (share >> FRACTION) as u32;
             share -= ((u128::from(share) * u128::from(loss)) >> FRACTION) as u64;
             now
         };
-        (0..blocks).map(|_| next()).collect::<Vec<u32>>()
+        (0..blocks).map(move |_| next())
     };
-    let sum = |loss: u64| shares(loss).iter().map(|&valid| u64::from(valid)).sum::<u64>();
+    let sum = |loss: u64| shares(loss).map(u64::from).sum::<u64>();
     // The largest loss that leaves enough.
     let (mut low, mut high) = (0, 1 << FRACTION);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if sum(middle) >= units { low = middle } else { high = middle }
     }
-    let mut valid = shares(low);
+    let mut valid: Vec<u32> = shares(low).collect();
     let mut excess = sum(low).saturating_sub(units) as u32;
     for block in valid.iter_mut().rev() {
         let less = excess.min(*block);
@@ -171,12 +197,15 @@ mod tests {
                 assert!(valid.windows(2).all(|pair| pair[0] >= pair[1]), "{valid:?}");
                 assert_eq!(&valid[57..], [0; 3]);
                 for block in 0..57 {
-                    for place in 0..80 {
-                        let Some(unit) = initial.unit_at(die, block, place) else { continue };
+                    let all: Vec<Lying> = initial.units_in(die, block, 0..80).collect();
+                    for &Lying { place, unit } in &all {
                         assert_eq!(initial.place(unit), Some((die, block, place)));
                         found += 1;
                     }
+                    let rows = (0..10).flat_map(|row| initial.units_in(die, block, 8 * row..8 * row + 8));
+                    assert_eq!(rows.collect::<Vec<Lying>>(), all);
                 }
+                assert_eq!(initial.units_in(die, 57, 0..80).next(), None);
             }
             assert_eq!(found, 9001);
         }
