@@ -303,7 +303,13 @@ impl Node {
 
     /// Whether it uses the disk of this number.
     pub(in super::super) fn uses(&self, disk: usize) -> bool {
-        *self == Node::Disk(disk) || self.members().iter().any(|member| member.uses(disk))
+        self.ways_to(disk) > 0
+    }
+
+    /// How many ways lead down to the disk of this number.
+    pub(in super::super) fn ways_to(&self, disk: usize) -> usize {
+        let below = self.members().iter().map(|member| member.ways_to(disk)).sum::<usize>();
+        usize::from(*self == Node::Disk(disk)) + below
     }
 
     /// Whether any node is of this kind.

@@ -48,6 +48,9 @@ pub(super) struct Judged {
     /// Whether a flush may have failed without a fault of its own: it timed out, so that its result is unknown, or was not tried
     /// again after a passing error.
     flush_lost: bool,
+    /// I/Os that may flush and were dropped. If such a flush is aborted, no I/O of the program tells, and flushes fail until
+    /// that is acknowledged.
+    unseen: Vec<Live>,
     /// Whether the device was opened again after a power cut.
     cut: bool,
     /// Ranges (disk and sectors) that commands may still change that were in disks when the device was closed. The
@@ -79,11 +82,19 @@ impl Judged {
             .is_some_and(|(event, failed)| live.event < event && live.before.flush_errors < failed)
     }
 
+    /// The program does not see the end of this I/O.
+    pub(super) fn lose_sight(&mut self, live: &Live) {
+        if may_flush(live) {
+            self.unseen.push(live.clone());
+        }
+    }
+
     pub(super) fn cut(&mut self) {
         self.late.clear();
         self.lost = None;
         (self.sticky, self.cut) = (None, true);
         self.owed.clear();
+        self.unseen.clear();
         self.left_behind.clear();
     }
 
@@ -92,12 +103,14 @@ impl Judged {
         self.left_behind = left_behind;
         (self.sticky, self.lost) = (None, None);
         self.owed.clear();
+        self.unseen.clear();
         self.late.clear();
     }
 
     /// No command is on its way to a disk any more.
     pub(super) fn mended(&mut self) {
         (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
+        self.unseen.clear();
         if !self.dropped {
             self.late.clear();
         }
@@ -163,7 +176,8 @@ impl Run<'_> {
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
         let is_late = fault.kind == Kind::TimedOut && may_flush(live);
-        self.judged.flush_lost |= is_late || self.may_flush_be_abandoned(live);
+        let repeats = fault.kind == Kind::FlushFailed && self.may_repeat_its_own(live);
+        self.judged.flush_lost |= is_late || repeats || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
         let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
@@ -473,8 +487,16 @@ impl Run<'_> {
         let may_have_failed = |other: &Live| {
             self.may_flush_be_abandoned(other) || (may_flush(other) && self.may_be_aborted(other))
         };
-        let abandoned = || self.live.values().any(may_have_failed);
-        (may_flush(live) || shares) && (failed || self.judged.flush_lost || abandoned())
+        let abandoned = || self.live.values().chain(&self.judged.unseen).any(may_have_failed);
+        let lost = self.judged.flush_lost || self.may_repeat_its_own(live);
+        (may_flush(live) || shares) && (failed || lost || abandoned())
+    }
+
+    /// Whether an I/O may have two flushes of one disk, the first of which was aborted, so that the second has failed with it: the
+    /// I/O ends as either of them.
+    fn may_repeat_its_own(&self, live: &Live) -> bool {
+        let twice = || (0..self.disks.len()).any(|disk| self.stack().ways_to(disk) > 1);
+        may_flush(live) && self.may_be_aborted(live) && twice()
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {

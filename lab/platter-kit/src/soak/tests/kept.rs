@@ -442,3 +442,62 @@ fn a_soft_barrier_that_times_out_may_have_flushed() {
     let steps = [(38, Act::Strike(0, slow)), (69, submit(Way::Channel(0), [zeroes]))];
     assert_eq!(found(&plan(1_070_300_278, disk, Node::Disk(0), steps)), None);
 }
+
+/// A disk with a write cache that has 30 s for each flush, and aborts one that takes longer.
+fn patient(seed: u64) -> DiskPlan {
+    let limits = Limits::unlimited(512).with_max_discard(1 << 20).with_discard_granularity(512);
+    let features = DiskFeatures::NONE.with_write_cache(true).with_fua(true);
+    let jitter = Jitter {
+        geometry: Geometry::new(65_536, limits).with_features(features),
+        depth: 16,
+        least: 500_000,
+        jitter: 100_000,
+        seed,
+    };
+    let timeout = Some(Span::from_secs(30));
+    let queue = Settings { timeout, slow_timeout: timeout, ..Settings::default() };
+    let mut disk =
+        jittery(jitter, queue, FaultPlan { abort_chance: 1_000_000, ..FaultPlan::default() }, false);
+    disk.settings.caller_plug = false;
+    disk
+}
+
+/// The next flush of a disk stays there until it is aborted.
+fn flush_sticks(disk: u32) -> Act {
+    let stuck = Blow::Stuck(Span::from_secs(3600), Lands::Early);
+    Act::Strike(disk, Strike { op: Some(Op::Flush), blow: stuck })
+}
+
+/// The flush before the data of a write is aborted, and the program sees nothing of that, because it has dropped the channel. The
+/// next flush fails with it.
+#[test]
+fn a_flush_fails_with_one_of_a_dropped_channel() {
+    let write = Io { op: Op::Write, at: 3, flags: Flags::PREFLUSH, ..IO };
+    let flush = Io { op: Op::Flush, blocks: 0, ..IO };
+    let steps = [
+        (1, Act::OpenChannel),
+        (2, flush_sticks(0)),
+        (3, submit(Way::Channel(0), [write])),
+        (4, Act::DropChannel(0)),
+        (5, Act::Jump(Span::from_secs(1))),
+        (6, submit(Way::Channel(1), [flush])),
+    ];
+    assert_eq!(found(&plan(1_100_047_538, patient(1), Node::Disk(0), steps)), None);
+}
+
+/// An array has two flushes of a disk for one write, because two of its members lie there. One is aborted, the other repeats its
+/// failure, and the write ends as the latter.
+#[test]
+fn a_write_may_repeat_the_failure_of_its_own_flush() {
+    let part =
+        |from, to, disk| Node::Part { from, to, of: Share::Sectors, below: Box::new(Node::Disk(disk)) };
+    let stripes = Node::Layer {
+        row: "raid0",
+        values: vec![("chunk", 8192)],
+        members: vec![part(0, 64, 0), part(0, 48, 1)],
+    };
+    let stack = Node::Layer { row: "concat", values: Vec::new(), members: vec![stripes, part(48, 104, 1)] };
+    let write = Io { op: Op::Write, at: 3, blocks: 2, flags: Flags::HARD_BARRIER, ..IO };
+    let steps = [(0, flush_sticks(1)), (1, submit(Way::Channel(0), [write]))];
+    assert_eq!(found(&over(1_100_047_537, vec![patient(1), patient(2)], stack, steps)), None);
+}
