@@ -5,7 +5,7 @@ use platter_block::backend::Backend;
 use platter_block::elevator::Elevator;
 use platter_block::queue::Ordered;
 use platter_block::time::{Span, Time};
-use platter_disk::disk_backend::{DiskBackend, DiskSettings};
+use platter_disk::disk_backend::{DiskBackend, DiskSettings, OnReturn};
 use platter_scsi::disk::AccessState::{self, NonOptimized, Optimized};
 use platter_scsi::disk::{FaultPlan, Options, ScsiDisk, ScsiTarget, TargetPort};
 use platter_sim::rng::Rng;
@@ -33,6 +33,10 @@ const COMMAND_TIMEOUT: Span = Span::from_secs(25);
 
 /// Longer than all outages of a run.
 const PATIENCE: Span = Span::from_secs(24 * 3600);
+
+/// The same for a disk that is failed until the program accepts it, which is no outage that ends: longer than those of ports, and
+/// than commands are stuck. A call waits for all of it, and in a day there are 345,600 checks of two paths.
+const PATIENCE_WITH_FAILED: Span = Span::from_secs(2 * 3600);
 
 const CHECK_INTERVAL: Span = Span::from_millis(500);
 
@@ -118,7 +122,10 @@ impl Transport {
             Err(paths) => {
                 let settings = multipath::Settings {
                     policy: self.policy,
-                    no_path_timeout: PATIENCE,
+                    no_path_timeout: match settings.on_return {
+                        OnReturn::Stay => PATIENCE_WITH_FAILED,
+                        OnReturn::Refresh => PATIENCE,
+                    },
                     check_interval: CHECK_INTERVAL,
                 };
                 multipath::new(paths, settings).map_err(|error| error.to_string())?
