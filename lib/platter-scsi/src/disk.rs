@@ -222,9 +222,8 @@ impl Disk for ScsiDisk {
             measured => measured?,
         }
         hub.observe();
-        let local = hub.device.geometry().limits;
-        let now = discover::geometry(&mut |cdb| hub.ask(self.port.nexus, cdb), local);
-        now.map(|now| Some(now.size)).map_err(|_| self.error(Fault::new(Kind::Io, Stage::Disk)))
+        let now = discover::size(&mut |cdb| hub.ask(self.port.nexus, cdb));
+        now.map(Some).map_err(|_| self.error(Fault::new(Kind::Io, Stage::Disk)))
     }
 
     fn accept_size(&self, _size: u64) -> Result<(), Error> {

@@ -1,6 +1,6 @@
 //! What a unit says about itself, as the geometry of a disk.
 
-use crate::host::found::{Inquirer, Refused};
+use crate::host::found::{Found, Inquirer, Refused};
 use crate::unit::{Response, Status};
 use platter_block::driver::Geometry;
 use platter_block::limits::Limits;
@@ -16,7 +16,20 @@ pub(super) fn geometry(
     ask: &mut dyn FnMut(&[u8]) -> Option<Response>,
     local: Limits,
 ) -> Result<Geometry, String> {
-    let mut inquirer = Inquirer::of_disk();
+    let found = answers(Inquirer::of_disk(), ask)?;
+    let limits = found.limits(local.with_atomic_write(0).with_chunk(0));
+    Ok(Geometry::new(found.size(), limits).with_features(found.features(true)))
+}
+
+/// The same for its size only: each failed I/O on a disk that is away asks for it.
+///
+/// # Errors
+/// As above.
+pub(super) fn size(ask: &mut dyn FnMut(&[u8]) -> Option<Response>) -> Result<u64, String> {
+    Ok(answers(Inquirer::of_size(), ask)?.size())
+}
+
+fn answers(mut inquirer: Inquirer, ask: &mut dyn FnMut(&[u8]) -> Option<Response>) -> Result<Found, String> {
     while let Some((cdb, _)) = inquirer.next() {
         let name = cdb.command().name;
         let response = ask(cdb.bytes()).ok_or_else(|| format!("{name} is not answered"))?;
@@ -32,9 +45,7 @@ pub(super) fn geometry(
             Refused::Unfit(why) => format!("{name}: {why}"),
         })?;
     }
-    let (found, _) = inquirer.into_found();
-    let limits = found.limits(local.with_atomic_write(0).with_chunk(0));
-    Ok(Geometry::new(found.size(), limits).with_features(found.features(true)))
+    Ok(inquirer.into_found().0)
 }
 
 #[cfg(test)]
@@ -66,6 +77,12 @@ mod tests {
         let geometry = Geometry::new((1 << 30) + 512, limits.with_max_discard(1 << 20));
         let seen = found(geometry.with_features(features));
         assert_eq!(seen.size, 1 << 30, "SCSI knows whole blocks only");
+        let unit = unit(geometry);
+        let mut ask = |cdb: &[u8]| match unit.plan(cdb, &[]) {
+            Plan::Done(response) => Some(response),
+            Plan::Steps(_) => None,
+        };
+        assert_eq!(super::size(&mut ask), Ok(1 << 30));
         let (limits, own) = (seen.limits, geometry.limits);
         assert_eq!((limits.logical_block, limits.physical_block), (4096, 8192));
         assert_eq!((limits.discard_granularity, limits.max_discard), (16384, own.max_discard));

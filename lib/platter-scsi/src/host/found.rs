@@ -133,6 +133,12 @@ impl Inquirer {
         Inquirer { left, found: Found::default(), attentions: Vec::new() }
     }
 
+    /// Asks for the capacity only.
+    #[cfg(feature = "disk")]
+    pub(crate) fn of_size() -> Inquirer {
+        Inquirer { left: vec![Question::Capacity16, Question::Ready], ..Inquirer::of_disk() }
+    }
+
     /// Asks a target for its logical units instead.
     pub fn of_units() -> Inquirer {
         Inquirer { left: vec![Question::Units], ..Inquirer::of_disk() }
