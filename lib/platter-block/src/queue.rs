@@ -109,7 +109,7 @@ pub use body::{Queue, Store};
 pub use direct::DirectQueue;
 pub use lane::{DirectLane, QueueLane, Reopen, SchedLane};
 pub use pause::{FIRST_PAUSE, RETRIES};
-pub use prebuilt::Prebuilt;
+pub use prebuilt::{Examiner, Prebuilt};
 pub use sched::{CONGESTION_BATCH, PlugSettings, PoolRules, PoolStats, SchedQueue};
 pub use watch::Watch;
 

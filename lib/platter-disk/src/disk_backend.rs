@@ -21,7 +21,7 @@ use platter_block::lane::Lane;
 use platter_block::limits::{LimitSource, Limits};
 use platter_block::params::{Param, ParamError, Unit};
 use platter_block::queue::{
-    DirectLane, DirectQueue, Ordered, Prebuilt, Reopen, SchedLane, SchedQueue, Settings,
+    DirectLane, DirectQueue, Examiner, Ordered, Prebuilt, Reopen, SchedLane, SchedQueue, Settings,
 };
 use platter_block::segment::{Region, RegionId};
 use platter_block::statistics::Statistics;
@@ -293,6 +293,11 @@ impl Shared {
         let (size, largest) = self.extent.sizes();
         queue.set_size(size, largest);
         queue
+    }
+
+    /// What a lane that knows this size of the device needs to examine its bios.
+    fn examiner(&self, size: u64) -> Examiner {
+        Examiner::new(self.geometry.with_size(size), self.settings.prebuild)
     }
 
     /// Opens a channel and registers the memory regions with it.

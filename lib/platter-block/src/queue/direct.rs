@@ -23,7 +23,7 @@ mod backlog;
 use backlog::Run;
 
 /// The conditions under which a bio is common, from limits, features and size of the device.
-struct Common {
+pub(super) struct Common {
     block_mask: u64,
     /// Alignments of memory addresses and of the lengths of segments, minus one.
     memory_mask: u64,
@@ -38,7 +38,7 @@ struct Common {
 }
 
 impl Common {
-    fn new(geometry: &Geometry, merges: bool) -> Common {
+    pub(super) fn new(geometry: &Geometry, merges: bool) -> Common {
         let limits = &geometry.limits;
         let uniform = limits.segment_boundary == 0 && limits.chunk == 0 && limits.max_segments > 0;
         let max_len = u64::from(limits.max_transfer.min(limits.max_segment_size));
@@ -55,7 +55,7 @@ impl Common {
 
     /// The bio's memory, if it needs no further checks. `None` proves nothing.
     #[inline(always)]
-    fn covers(&self, bio: &Bio) -> Option<Segment> {
+    pub(super) fn covers(&self, bio: &Bio) -> Option<Segment> {
         const { assert!(Op::Read as u8 == 0 && Op::Write as u8 == 1) };
         let (pos, len) = (bio.pos(), bio.len());
         let piece = bio.single_segment()?;

@@ -242,6 +242,19 @@ impl SchedQueue {
         }
     }
 
+    /// [`Queue::submit_prebuilt`] for a whole batch, which is empty afterwards.
+    pub fn submit_batch(&mut self, now: Time, batch: &mut VecDeque<Bio>, prebuilt: Prebuilt) {
+        let plain = prebuilt.holds_for(self.geometry.size) && !self.order.is_closed();
+        if !plain || self.failed || self.sink.is_some() {
+            batch.drain(..).for_each(|bio| self.submit_prebuilt(now, bio, prebuilt));
+            return;
+        }
+        self.counters.bios.add(batch.len() as u64);
+        while let Some(bio) = batch.pop_front() {
+            self.enqueue(now, bio);
+        }
+    }
+
     #[inline]
     fn submit_checked(&mut self, now: Time, bio: Bio) {
         if self.order.is_closed() || bio.flags().intersects(Flags::ORDERED) || bio.op() == Op::Flush {

@@ -10,8 +10,9 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::fault::Error;
 use platter_block::lane::Lane;
-use platter_block::queue::{Prebuilt, QueueLane, SchedQueue};
+use platter_block::queue::{Prebuilt, QueueLane, SchedQueue, append};
 use platter_block::time::Time;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Most rounds that a thread runs the queue in a row, because other threads have work for it. Enough that a thread seldom
@@ -29,8 +30,8 @@ pub(super) struct Control {
     state: State,
     /// Some lane went to sleep and could not see the driver's next completion.
     completions_unseen: bool,
-    /// When the queue must be run even if nothing completes, as sleeping lanes may know it.
-    alarm: Option<Time>,
+    /// When the queue must be run even if nothing completes, as lanes that may sleep have been told; `None`: none has asked.
+    told: Option<Option<Time>>,
     /// When to check again the lanes that a barrier waits for.
     look_at: Option<Time>,
     /// The queue is silent.
@@ -41,9 +42,20 @@ pub(super) struct Control {
     failed: u64,
 }
 
-/// The lane for which the shared queue is run: its own completions bypass the mailbox.
+/// Bios of one lane on their way to the shared queue.
+#[derive(Default)]
+pub(super) struct Outbox {
+    pub(super) bios: VecDeque<Bio>,
+    /// What is known of all of them.
+    pub(super) prebuilt: Prebuilt,
+}
+
+/// The lane for which the shared queue is run: its own bios bypass the inbox if the queue's lock is free, and its own completions
+/// bypass the mailbox.
 pub(super) struct Runs<'a> {
     pub(super) route: u32,
+    /// Empty afterwards.
+    pub(super) outbox: &'a mut Outbox,
     pub(super) done: &'a mut Vec<Bio>,
     /// Lanes that sleep and have got bios; they are rung when the queue's lock has been released. Empty afterwards.
     pub(super) wakes: &'a mut Vec<Arc<LaneCell>>,
@@ -56,7 +68,7 @@ impl Control {
         Control {
             state,
             completions_unseen: false,
-            alarm: None,
+            told: None,
             look_at: None,
             silent: None,
             inbox,
@@ -79,10 +91,28 @@ impl Control {
         Ok(())
     }
 
-    /// When the shared queue must be run even if nothing completes.
+    /// When the shared queue must be run even if nothing completes. A lane that asks is rung if that changes to an earlier time.
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
+        let alarm = self.alarm();
+        self.told = Some(alarm);
+        alarm
+    }
+
+    fn alarm(&mut self) -> Option<Time> {
         let look_at = self.look_at;
         self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
+    }
+
+    /// Whether lanes that may sleep must be rung, because the queue must be run earlier than they know.
+    #[inline]
+    fn is_earlier_than_told(&mut self) -> bool {
+        let Some(told) = self.told else { return false };
+        let earlier = self.alarm().is_some_and(|at| told.is_none_or(|known| at < known));
+        if earlier {
+            // All are rung, and ask again before they sleep.
+            self.told = None;
+        }
+        earlier
     }
 
     /// The queue's lane, for dropping the device.
@@ -113,6 +143,8 @@ impl Control {
     pub(super) fn listen(&mut self, handles: &mut Vec<i32>) -> bool {
         let complete = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
         self.completions_unseen |= !complete;
+        // What the lane has asked before may be out of date by now.
+        self.told.get_or_insert(None);
         complete
     }
 }
@@ -124,24 +156,44 @@ fn ring_lanes(runs: &mut Runs<'_>) {
     parts.end(Part::Wake);
 }
 
+/// A thread's rounds of the shared queue.
+struct Rounds<'a, 'r> {
+    shared: &'a Shared,
+    now: Time,
+    is_first: bool,
+    runs: Option<Runs<'r>>,
+}
+
+impl Rounds<'_, '_> {
+    /// For [`Runner::run`](super::runner::Runner::run).
+    #[inline]
+    fn step(&mut self, control: Option<&mut Control>) -> bool {
+        match control {
+            Some(control) => {
+                // Other threads keep this one here, and meanwhile time passes.
+                if !std::mem::take(&mut self.is_first) {
+                    self.now = self.now.max(self.shared.clock.now());
+                }
+                self.shared.run_locked(self.now, control, self.runs.as_mut());
+            }
+            None => self.runs.iter_mut().for_each(ring_lanes),
+        }
+        self.runs.as_ref().is_some_and(|runs| !runs.wakes.is_empty())
+    }
+}
+
 impl Shared {
     /// Runs the shared queue, or leaves that to the thread that runs it already.
-    pub(super) fn run_control(&self, now: Time, mut runs: Option<Runs<'_>>) -> bool {
-        let (mut now, mut is_first) = (now, true);
-        let step = |control: Option<&mut Control>| {
-            match control {
-                Some(control) => {
-                    // Other threads keep this one here, and meanwhile time passes.
-                    if !std::mem::take(&mut is_first) {
-                        now = now.max(self.clock.now());
-                    }
-                    self.run_locked(now, control, runs.as_mut());
-                }
-                None => runs.iter_mut().for_each(ring_lanes),
+    pub(super) fn run_control(&self, now: Time, runs: Option<Runs<'_>>) {
+        let mut rounds = Rounds { shared: self, now, is_first: true, runs };
+        if !self.control.run_at_once(|control| rounds.step(control), || self.call_runner()) {
+            if let Some(runs) = &mut rounds.runs
+                && !runs.outbox.bios.is_empty()
+            {
+                runs.outbox.post(self);
             }
-            runs.as_ref().is_some_and(|runs| !runs.wakes.is_empty())
-        };
-        self.control.run(step, || self.call_runner())
+            self.control.run(|control| rounds.step(control), || self.call_runner());
+        }
     }
 
     /// Has another thread run the shared queue, for which there is work. A lane with bios there that does not sleep runs
@@ -159,7 +211,7 @@ impl Shared {
     }
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
-    fn run_locked(&self, now: Time, control: &mut Control, runs: Option<&mut Runs<'_>>) {
+    fn run_locked(&self, now: Time, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
         let waits = self.unplugs.take();
         // A thread that puts bios there sets the mark before it tries to run the queue.
         if self.has_inbox.swap(false, Ordering::SeqCst) {
@@ -167,32 +219,42 @@ impl Shared {
         }
         self.look_at_silence(now, control);
         self.run_leftovers(now);
-        if control.lane_mut().is_none() {
-            if control.inbox.is_empty() {
-                return;
+        let outbox = runs.as_mut().map(|runs| &mut *runs.outbox);
+        if control.lane_mut().is_none() && !self.open_control(control, outbox) {
+            return self.deliver(control, runs);
+        }
+        let outbox = runs.as_mut().map(|runs| &mut *runs.outbox);
+        match &self.scope {
+            Some(lock) => {
+                let _held = lock.hold(&self.control_counters, self.settings.lock_stamps);
+                self.run_queue(now, control, outbox, waits);
             }
-            if control.open(self).is_err() {
-                return self.refuse(control, runs);
+            None => {
+                self.control_counters.lock_acquisitions.add(1);
+                self.run_queue(now, control, outbox, waits);
             }
         }
-        self.run_queue(now, control, waits);
         self.deliver(control, runs);
     }
 
+    /// Opens the driver of the shared queue, if there are bios for it. `false`: there are none, or they have failed.
+    #[cold]
+    fn open_control(&self, control: &mut Control, outbox: Option<&mut Outbox>) -> bool {
+        if let Some(outbox) = outbox {
+            control.inbox.extend(outbox.bios.drain(..).map(|bio| (bio, outbox.prebuilt)));
+        }
+        if !control.inbox.is_empty() && control.open(self).is_err() {
+            self.refuse(control);
+        }
+        control.lane_mut().is_some()
+    }
+
     /// `waits`: a thread waits for its bios, so the queue is not left plugged.
-    fn run_queue(&self, now: Time, control: &mut Control, waits: bool) {
+    fn run_queue(&self, now: Time, control: &mut Control, outbox: Option<&mut Outbox>, waits: bool) {
         let mut parts = Parts::begin();
-        let barriers = control.inbox.iter().any(|(bio, _)| freezes(bio));
         let mut inbox = std::mem::take(&mut control.inbox);
-        let _held = match &self.scope {
-            Some(lock) => Some(lock.hold(&self.control_counters, self.settings.lock_stamps)),
-            None => {
-                self.control_counters.lock_acquisitions.add(1);
-                None
-            }
-        };
         control.look_at = None;
-        if barriers || control.queue().barrier_pending() {
+        if control.queue().barrier_pending() || inbox.iter().any(|(bio, _)| freezes(bio)) {
             control.look_at = self.lanes.drain(now, control.queue(), self.clock.simulated().is_some());
         }
         let Some(lane) = control.lane_mut() else { return };
@@ -202,6 +264,10 @@ impl Shared {
         }
         for (bio, prebuilt) in inbox.drain(..) {
             lane.queue.submit_prebuilt(now, bio, prebuilt);
+        }
+        // Behind what this lane has put into the inbox before.
+        if let Some(outbox) = outbox {
+            lane.queue.submit_batch(now, &mut outbox.bios, outbox.prebuilt);
         }
         if waits {
             lane.queue.unplug_for_waiter(now);
@@ -215,21 +281,17 @@ impl Shared {
         if lane.queue.stalled_barriers() > stalled {
             *lock(&self.stall) = self.lanes.blame();
         }
-        let is_silent = lane.queue.is_silent();
+        let (is_silent, is_plugged, in_flight) =
+            (lane.queue.is_silent(), lane.queue.is_plugged(), lane.in_flight());
+        control.inbox = inbox;
         self.note_silence(is_silent, &mut control.silent);
-        let Some(lane) = control.lane_mut() else { return };
-        if self.unplugs.tell(lane.queue.is_plugged()) {
+        if self.unplugs.tell(is_plugged) {
             self.control.again();
         }
-        let in_flight = lane.in_flight();
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        control.inbox = inbox;
         // A lane that polls for the others sleeps until the old alarm, and the lane that runs the queue now may go
         // away.
-        let alarm = control.next_wakeup();
-        let earlier = alarm.is_some_and(|at| control.alarm.is_none_or(|known| at < known));
-        control.alarm = alarm;
-        if earlier || control.completions_unseen && in_flight > 0 {
+        if control.is_earlier_than_told() || control.completions_unseen && in_flight > 0 {
             control.completions_unseen &= in_flight == 0;
             self.lanes.ring_pollers();
         }
@@ -267,7 +329,7 @@ impl Shared {
     }
 
     /// Delivers completed bios to their lanes.
-    fn deliver(&self, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
+    fn deliver(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         let mut done = std::mem::take(&mut control.done);
         if let Some(lane) = control.lane_mut() {
             lane.take_done(&mut done);
@@ -282,7 +344,18 @@ impl Shared {
             return;
         }
         let mut parts = Parts::begin();
-        let (own, mut kept, wakes) = match runs.take() {
+        match runs {
+            // The route of a bio that has frozen the lanes is another one.
+            Some(runs) if done.iter().all(|bio| bio.route() == runs.route) => append(runs.done, &mut done),
+            runs => self.distribute(&mut done, runs),
+        }
+        control.done = done;
+        parts.end(Part::Deliver);
+    }
+
+    /// Delivers bios of several lanes.
+    fn distribute(&self, done: &mut Vec<Bio>, runs: Option<&mut Runs<'_>>) {
+        let (own, mut kept, wakes) = match runs {
             Some(runs) => (Some(runs.route), Some(&mut *runs.done), Some(&mut *runs.wakes)),
             None => (None, None, None),
         };
@@ -298,19 +371,16 @@ impl Shared {
             }
         });
         self.lanes.post(of_others, wakes);
-        control.done = done;
-        parts.end(Part::Deliver);
     }
 
     /// The driver cannot be opened: bios that came for it fail. They are not counted as failures, because callers try
     /// again after other channels have been closed.
     #[cold]
-    fn refuse(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
+    fn refuse(&self, control: &mut Control) {
         for (mut bio, _) in control.inbox.drain(..) {
             bio.fail(NO_CHANNEL);
             control.done.push(bio);
         }
-        self.deliver(control, runs);
     }
 }
 

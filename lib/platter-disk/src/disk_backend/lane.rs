@@ -1,5 +1,6 @@
 //! A lane of a disk: it uses its own queue while the device has no elevator, and the shared queue otherwise.
 
+use super::control::Outbox;
 use super::depth::Depth;
 use super::gate::View;
 use super::lanes::LaneCell;
@@ -13,7 +14,7 @@ use platter_block::backend::LaneUse;
 use platter_block::bio::Bio;
 use platter_block::driver::Driver;
 use platter_block::lane::{Bell, Cancel, Lane, Left};
-use platter_block::queue::{Prebuilt, Rest, append};
+use platter_block::queue::{Examiner, Rest, append};
 use platter_block::segment::{Region, RegionId};
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
@@ -57,8 +58,10 @@ pub(super) struct DiskLane {
     pub(super) done: Vec<Bio>,
     /// Empty between runs of the shared queue; see [`Runs`](super::control::Runs).
     wakes: Vec<Arc<LaneCell>>,
-    /// What is known of the bios that are sent to the shared queue; empty between calls.
-    prebuilt: Vec<Prebuilt>,
+    /// Bios on their way to the shared queue; empty between calls.
+    outbox: Outbox,
+    /// Examines them.
+    examiner: Examiner,
     pub(super) sleeper: Sleeper,
     pub(super) listed: RefCell<Listed>,
     bouncer: Bouncer,
@@ -266,8 +269,12 @@ impl Lane for DiskLane {
         self.give_flush_away(now);
         // Bios in the plug come first, and run the queue.
         if self.away > 0 && self.shared.unplugs.ask_outside() && self.plug.is_empty() {
-            // What comes back goes to the mailbox: a layer above may have looked for it already.
-            self.shared.run_control(now, None);
+            self.help(now);
+            // A layer above may have looked for what has come back already, and threads may sleep for the lane. Those that are
+            // about to see it in `list_handles`.
+            if self.has_done() {
+                self.cell.mailbox.ring();
+            }
         }
     }
 

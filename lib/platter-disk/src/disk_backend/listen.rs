@@ -98,7 +98,7 @@ impl DiskLane {
             handles.append(wanted);
             complete = false;
         }
-        if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() {
+        if self.cell.mailbox.has_mail() | self.cell.mailbox.take_nudge() || self.has_done() {
             self.cell.mailbox.ring();
         }
         complete

@@ -32,7 +32,33 @@ impl<T> Runner<T> {
     /// bring about another call of `run` or [`with`](Runner::with).
     pub(crate) fn run(&self, step: impl FnMut(Option<&mut T>) -> bool, leave: impl FnOnce()) -> bool {
         self.kicked.store(true, Ordering::SeqCst);
-        self.run_kicked(step, leave)
+        self.run_kicked(step, leave, self.rounds)
+    }
+
+    /// The same at once, if the lock is free. So work that only this thread can see need not be put where the thread that
+    /// holds the lock would find it. `false`: nothing was called, and [`run`](Runner::run) follows when the work is there.
+    #[inline]
+    pub(crate) fn run_at_once(
+        &self,
+        mut step: impl FnMut(Option<&mut T>) -> bool,
+        leave: impl FnOnce(),
+    ) -> bool {
+        let Some(mut state) = self.try_lock() else { return false };
+        // This round is for those, too, that have set the flag before.
+        if self.kicked.load(Ordering::Relaxed) {
+            self.kicked.swap(false, Ordering::SeqCst);
+        }
+        let has_rest = step(Some(&mut state));
+        drop(state);
+        // As in `run_kicked`.
+        fence(Ordering::SeqCst);
+        if has_rest {
+            step(None);
+        }
+        if self.kicked.load(Ordering::SeqCst) {
+            self.run_kicked(step, leave, self.rounds - 1);
+        }
+        true
     }
 
     /// Has the thread that holds the lock, which is this one, work once more.
@@ -41,8 +67,13 @@ impl<T> Runner<T> {
     }
 
     /// Does the work of threads that did not get the lock.
-    fn run_kicked(&self, mut step: impl FnMut(Option<&mut T>) -> bool, leave: impl FnOnce()) -> bool {
-        let mut left = self.rounds;
+    fn run_kicked(
+        &self,
+        mut step: impl FnMut(Option<&mut T>) -> bool,
+        leave: impl FnOnce(),
+        rounds: u32,
+    ) -> bool {
+        let mut left = rounds;
         while self.kicked.load(Ordering::SeqCst) {
             if left == 0 {
                 leave();
@@ -62,7 +93,7 @@ impl<T> Runner<T> {
                 step(None);
             }
         }
-        left < self.rounds
+        left < rounds
     }
 
     /// Waits for the lock, for work that cannot be left to another thread; then does the work of threads that
@@ -81,10 +112,11 @@ impl<T> Runner<T> {
             state.into_iter().for_each(&mut work);
             false
         };
-        self.run_kicked(step, leave);
+        self.run_kicked(step, leave, self.rounds);
         result
     }
 
+    #[inline]
     fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),

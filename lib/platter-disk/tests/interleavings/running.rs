@@ -42,6 +42,39 @@ fn no_work_is_left_behind() {
     });
 }
 
+/// A thread does its work at once if it gets the lock, and else leaves it to the holder.
+#[test]
+fn no_work_is_left_behind_that_is_done_at_once_if_possible() {
+    check(|| {
+        let shared = Arc::new((Mutex::new(0), Runner::new(0, ROUNDS)));
+        let give = |shared: &(Mutex<u32>, Runner<u32>)| {
+            let mut own = 1;
+            let mut step = |done: Option<&mut u32>| {
+                let taken = std::mem::take(&mut *lock(&shared.0)) + std::mem::take(&mut own);
+                done.into_iter().for_each(|done| *done += taken);
+                false
+            };
+            if !shared.1.run_at_once(&mut step, never_leaves) {
+                *lock(&shared.0) += std::mem::take(&mut own);
+                shared.1.run(
+                    |done| {
+                        done.into_iter().for_each(|done| *done += std::mem::take(&mut *lock(&shared.0)));
+                        false
+                    },
+                    never_leaves,
+                );
+            }
+        };
+        let givers = [0, 1].map(|_| {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || give(&shared))
+        });
+        givers.into_iter().for_each(|giver| giver.join().unwrap());
+        assert_eq!(*lock(&shared.0), 0);
+        assert_eq!(shared.1.with(|done| *done, |_| (), never_leaves), 2);
+    });
+}
+
 /// A thread works only one round in a row, and leaves the rest to one that sleeps, which it rings. As the lane that polls
 /// the driver does, the sleeper visits the state before it sleeps, and is rung for work that others have done.
 #[test]

@@ -62,6 +62,7 @@ impl DiskLane {
     pub(super) fn resize(&mut self) {
         let (size, largest) = self.shared.extent.sizes();
         self.size = size;
+        self.examiner = self.shared.examiner(size);
         if let Some(local) = &mut self.local {
             local.queue.set_size(size, largest);
         }

@@ -2,7 +2,7 @@
 //! shared queue, depth is short, or requests have been given up.
 
 use super::super::Shared;
-use super::super::control::Runs;
+use super::super::control::{Outbox, Runs};
 use super::super::depth::Depth;
 use super::super::gate::View;
 use super::DiskLane;
@@ -56,7 +56,8 @@ impl DiskLane {
             queued_behind: 0,
             done: Vec::new(),
             wakes: Vec::new(),
-            prebuilt: Vec::new(),
+            outbox: Outbox::default(),
+            examiner: shared.examiner(shared.extent.size()),
             sleeper: Sleeper::default(),
             listed: RefCell::default(),
             bouncer: Bouncer::default(),
@@ -70,6 +71,9 @@ impl DiskLane {
 
     /// See [`Lane::next_wakeup`].
     pub(super) fn find_wakeup(&self) -> Option<Time> {
+        if self.has_done() {
+            return Some(Time(0));
+        }
         let local = self.local.as_ref().and_then(Lane::next_wakeup);
         if !self.needs_shared() {
             return local;
@@ -130,7 +134,12 @@ impl DiskLane {
     /// Runs the shared queue if no other thread does, and collects mail.
     pub(in crate::disk_backend) fn help(&mut self, now: Time) {
         let before = self.done.len();
-        let runs = Runs { route: self.route, done: &mut self.done, wakes: &mut self.wakes };
+        let runs = Runs {
+            route: self.route,
+            outbox: &mut self.outbox,
+            done: &mut self.done,
+            wakes: &mut self.wakes,
+        };
         self.shared.run_control(now, Some(runs));
         self.cell.mailbox.take(&mut self.done);
         self.has_come_back(before);
@@ -144,7 +153,7 @@ impl DiskLane {
     /// Waits for bios that may be in the shared queue.
     pub(super) fn wait_shared(&mut self, now: Time, timeout: Option<Span>) {
         if self.has_done() {
-            return;
+            return self.post();
         }
         if self.away > 0 {
             // The thread that runs the queue next starts the device, so this one need not wait for its lock.
@@ -165,13 +174,18 @@ impl DiskLane {
 
     /// Whether the lane may leave its bios in the inbox, because a thread that has been woken will run the queue. It does so
     /// only while the device has much more to do than waits there, so that it is not idle in the meantime.
-    fn leaves_bios(&self) -> bool {
-        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 4);
-        self.away > 0
+    fn leaves_bios(&mut self) -> bool {
+        let may = self.away > 0
             && !self.busy
-            && self.queued_behind < most
             && self.shared.shows_completions.load(Ordering::Relaxed)
-            && self.shared.lanes.woken.any()
+            && self.shared.lanes.woken.any();
+        if !may {
+            return false;
+        }
+        // That thread looks for what is there when it runs.
+        self.post();
+        let most = MOST_LEFT.min(self.shared.control_in_flight.load(Ordering::Relaxed) / 4);
+        self.queued_behind < most && self.shared.lanes.woken.any()
     }
 
     /// Whether the lane has something in the shared queue that `run` must look after.

@@ -1,6 +1,8 @@
 //! Sends bios of a lane to the shared queue, cancels bios that are not in its own, and flushes on the thread of a caller that sleeps
 //! until it is done anyway: without a driver, a thread of the kernel and the wake-ups between them.
 
+use super::super::Shared;
+use super::super::control::Outbox;
 use super::super::flushes::{Ended, Turn};
 use super::super::freeze::lane_of;
 use super::DiskLane;
@@ -25,6 +27,16 @@ fn ended(status: Status) -> Ended {
         Ok(()) => Ended::Succeeded,
         Err(fault) if fault.is_transient() => Ended::Undone,
         Err(_) => Ended::Failed,
+    }
+}
+
+impl Outbox {
+    /// Puts the bios into the inbox. Returns how many are there then.
+    pub(in crate::disk_backend) fn post(&mut self, shared: &Shared) -> u32 {
+        let (mut inbox, prebuilt) = (lock(&shared.inbox), self.prebuilt);
+        inbox.extend(self.bios.drain(..).map(|bio| (bio, prebuilt)));
+        shared.has_inbox.store(true, Ordering::SeqCst);
+        inbox.len() as u32
     }
 }
 
@@ -64,6 +76,7 @@ impl DiskLane {
         }
         self.shared.gate.freeze_for(&mut bio, self.route);
         self.go_away(1);
+        self.post();
         let mut inbox = lock(&self.shared.inbox);
         inbox.push((bio, Prebuilt::NOT));
         self.queued_behind = inbox.len() as u32;
@@ -79,18 +92,22 @@ impl DiskLane {
         self.away += bios;
     }
 
-    /// Sends all plugged bios to the shared queue.
+    /// Sends all plugged bios to the shared queue. Follow with [`help`](DiskLane::help) or [`post`](DiskLane::post).
     pub(super) fn send_all(&mut self) {
-        let (limits, size) = (&self.shared.geometry.limits, self.size);
-        let is_simple = |bio: &&Bio| {
-            let ordered =
-                bio.flags().intersects(Flags::ORDERED) || matches!(bio.op(), Op::Flush | Op::Command);
-            !ordered && limits.check_memory(bio, size).is_ok()
-        };
-        let simple = self.plug.iter().take_while(is_simple).count();
+        let mut parts = Parts::begin();
+        let (route, mut simple) = (self.route, 0);
+        let verdict = self.examiner.examine(self.plug.iter_mut(), |bio| {
+            bio.set_route(route);
+            simple += 1;
+        });
+        parts.end(Part::Prepare);
         if simple > 0 {
             self.go_away(simple);
-            self.send_simple(simple);
+            self.outbox.prebuilt = verdict;
+            match simple == self.plug.len() {
+                true => std::mem::swap(&mut self.outbox.bios, &mut self.plug),
+                false => self.outbox.bios.extend(self.plug.drain(..simple)),
+            }
         }
         while let Some(bio) = self.plug.pop_front() {
             if let Some(bio) = self.check_memory(bio) {
@@ -99,34 +116,11 @@ impl DiskLane {
         }
     }
 
-    /// Sends the first `simple` plugged bios. They are examined before the inbox is locked, and so need not be examined
-    /// under the queue's lock.
-    fn send_simple(&mut self, simple: usize) {
-        if self.shared.settings.prebuild {
-            let mut parts = Parts::begin();
-            let resized;
-            let geometry = match self.size == self.shared.geometry.size {
-                true => &self.shared.geometry,
-                false => {
-                    resized = self.shared.geometry.with_size(self.size);
-                    &resized
-                }
-            };
-            for bio in self.plug.iter().take(simple) {
-                self.prebuilt.push(Prebuilt::examine(geometry, bio));
-            }
-            parts.end(Part::Prepare);
+    /// Puts what is on its way to the shared queue into the inbox, where other threads see it.
+    pub(super) fn post(&mut self) {
+        if !self.outbox.bios.is_empty() {
+            self.queued_behind = self.outbox.post(&self.shared);
         }
-        let mut inbox = lock(&self.shared.inbox);
-        for at in 0..simple {
-            let Some(mut bio) = self.plug.pop_front() else { break };
-            bio.set_route(self.route);
-            inbox.push((bio, self.prebuilt.get(at).copied().unwrap_or_default()));
-        }
-        self.queued_behind = inbox.len() as u32;
-        self.shared.has_inbox.store(true, Ordering::SeqCst);
-        drop(inbox);
-        self.prebuilt.clear();
     }
 
     /// Cancels bios that have not entered a queue yet.

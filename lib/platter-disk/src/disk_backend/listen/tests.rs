@@ -244,3 +244,31 @@ fn a_listing_of_another_thread_makes_nobody_deaf() {
     disk.bell.signal();
     assert!(!is_readable(&first));
 }
+
+/// An unplug runs the queue: what comes back then wakes threads that sleep for the lane, and keeps others from falling asleep.
+#[test]
+fn an_unplug_wakes_threads_that_sleep_for_the_lane() {
+    let (disk, backend) = backend("noop");
+    let mut lane = backend.open_lane(LaneUse::Shared).expect("a lane");
+    let now = crate::clock::now;
+    for block in 0..2 {
+        lane.submit(now(), Bio::read(block * APART, vec![0; 512]).expect("a bio"));
+        lane.run(now());
+        if block == 0 {
+            lane.unplug(now());
+        }
+    }
+    assert_eq!(disk.started(), 1, "the device is plugged again");
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    assert!(lane.wait_handles(&mut before) && !is_readable(&before));
+    disk.complete(0);
+    lane.unplug(now());
+    assert!(lane.has_done() && is_readable(&before));
+    assert!(lane.wait_handles(&mut after) && is_readable(&after));
+    assert_eq!(lane.next_wakeup(), Some(Time(0)));
+    lane.take_done(&mut Vec::new());
+    assert!(lane.wait_handles(&mut after) && !is_readable(&after));
+    disk.complete(APART);
+    lane.run(now());
+    assert!(lane.has_done());
+}
