@@ -118,6 +118,14 @@ impl Counters {
     /// Counts `count` dispatches in a row; before them, `in_flight` requests were with the driver.
     #[inline]
     pub fn dispatched_in_a_row(&self, in_flight: u32, count: u32) {
+        if count == 1 {
+            return self.dispatched(in_flight + 1);
+        }
+        self.dispatched_together(in_flight, count);
+    }
+
+    #[inline(never)]
+    fn dispatched_together(&self, in_flight: u32, count: u32) {
         self.dispatches.add(u64::from(count));
         let (mut next, last) = (in_flight + 1, in_flight + count);
         while next <= last {

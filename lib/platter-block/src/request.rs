@@ -106,6 +106,12 @@ impl Request {
         u32::from(self.bios) + u32::from(bios) <= u32::from(MAX_BIOS)
     }
 
+    /// The id of the request at this index.
+    #[inline]
+    pub(crate) fn id(&self, index: u32) -> RequestId {
+        RequestId { index, generation: self.generation }
+    }
+
     #[inline]
     pub(crate) fn info(&self) -> RequestInfo {
         RequestInfo {
@@ -127,6 +133,7 @@ pub(crate) fn is_sync(op: Op, flags: Flags) -> bool {
 }
 
 /// The description of a bio as an elevator would get it.
+#[inline]
 pub(crate) fn info_of(bio: &Bio) -> RequestInfo {
     RequestInfo {
         pos: bio.pos(),
@@ -220,7 +227,7 @@ impl Table {
 
     #[inline]
     pub(crate) fn id(&self, index: u32) -> RequestId {
-        RequestId { index, generation: self.at(index).generation }
+        self.at(index).id(index)
     }
 
     /// The index of a live request; `None` for an id that is stale or was never given.
@@ -267,10 +274,35 @@ impl Table {
             return None;
         }
         let bio = r.first.take();
+        self.release(index);
+        bio
+    }
+
+    /// Takes the bio of a request that has only one, if that is `plain`: a read or a write of which the driver has carried out
+    /// all. Follow with [`Table::release`].
+    #[inline(always)]
+    pub(crate) fn take_plain(
+        &mut self,
+        index: u32,
+        result: i64,
+        plain: impl FnOnce(&Bio) -> bool,
+    ) -> Option<(&mut Request, Bio)> {
+        const { assert!(Op::Read as u8 == 0 && Op::Write as u8 == 1) };
+        let r = self.requests.get_mut(index as usize)?;
+        if r.state != State::Started || r.head != NONE || r.op as u8 > 1 || r.len as i64 != result {
+            return None;
+        }
+        let bio = r.first.take_if(|bio| plain(bio))?;
+        Some((r, bio))
+    }
+
+    /// Frees the slot of a request without bios.
+    #[inline(always)]
+    pub(crate) fn release(&mut self, index: u32) {
+        let r = &mut self.requests[index as usize];
         r.state = State::Free;
         r.generation = r.generation.wrapping_add(1);
         self.free.push(index);
-        bio
     }
 
     /// Takes the first bio out of a request; with the last bio the slot is freed.

@@ -53,7 +53,7 @@ pub trait Store: Send + Sized {
     /// Lets bios go on that a completion has made room for.
     fn wake(queue: &mut Queue<Self>, now: Time);
 
-    /// The next request for the driver, counted as started.
+    /// The next request for the driver, counted as in flight.
     fn next(queue: &mut Queue<Self>, now: Time) -> Option<u32>;
 
     /// A started request in the form in which the driver gets it.
@@ -358,7 +358,9 @@ impl<S: Store> Queue<S> {
     /// Follow with [`Queue::request`] to hand it over, or with [`Queue::refused`].
     #[inline]
     pub fn next(&mut self, now: Time) -> Option<u32> {
-        S::next(self, now)
+        let tag = S::next(self, now)?;
+        self.counters.dispatched(self.in_flight);
+        Some(tag)
     }
 
     /// A started request in the form in which the driver gets it.

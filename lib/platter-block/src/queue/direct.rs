@@ -8,6 +8,7 @@
 
 use super::Settings;
 use super::body::Queue;
+use super::ends::Group;
 use crate::bio::{Bio, Flags, Op};
 use crate::counters::Counters;
 use crate::driver::{Chain, Completion, Driver, Geometry, Started};
@@ -112,29 +113,6 @@ pub struct Backlog {
 /// The queue of one lane.
 pub type DirectQueue = Queue<Backlog>;
 
-/// Completions of equal operation and start, counted together.
-struct Group {
-    op: Op,
-    started: Time,
-    count: u64,
-    bytes: u64,
-}
-
-impl Group {
-    #[inline]
-    fn count(&self, now: Time, counters: &Counters) {
-        if self.count == 0 {
-            return;
-        }
-        counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
-        match self.op {
-            Op::Read => counters.bytes_read.add(self.bytes),
-            Op::Write => counters.bytes_written.add(self.bytes),
-            _ => {}
-        }
-    }
-}
-
 impl DirectQueue {
     /// A queue for a disk. Its settings for elevators and the order of barriers are ignored.
     pub fn new(geometry: Geometry, settings: Settings, counters: Arc<Counters>) -> DirectQueue {
@@ -226,8 +204,7 @@ impl DirectQueue {
     /// which is a broken contract.
     #[inline(always)]
     pub fn complete(&mut self, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        let (mut broken, mut plain) = (0, 0);
-        let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
+        let (mut broken, mut plain, mut group) = (0, 0, Group::new(now));
         for &completion in completions.iter() {
             let Some(slot) = self.store.slots.get_mut(completion.tag as usize) else {
                 broken += 1;
@@ -245,12 +222,7 @@ impl DirectQueue {
             self.store.free.push(completion.tag);
             self.in_flight -= 1;
             plain += 1;
-            if slot.started != group.started || bio.op() != group.op {
-                group.count(now, &self.counters);
-                group = Group { op: bio.op(), started: slot.started, count: 0, bytes: 0 };
-            }
-            group.count += 1;
-            group.bytes += bio.len();
+            group.add(now, &self.counters, (bio.op(), slot.started), bio.len());
             bio.finish();
             self.done.push(bio);
         }

@@ -14,6 +14,7 @@ use super::pause::{
 use super::watch::Watch;
 use super::{FLUSH, MARKS, NO_PARENT, finish_full, is_full};
 use crate::bio::{Bio, Flags, Op};
+use crate::counters::Counters;
 use crate::fault::{Fault, Kind, Stage, Status};
 use crate::time::Time;
 use crate::trace::Action;
@@ -31,6 +32,46 @@ pub(super) struct Shares {
     too_much: bool,
     /// The bios must not be retried.
     last: bool,
+}
+
+/// Completions of equal operation and start, counted together.
+pub(super) struct Group {
+    op: Op,
+    started: Time,
+    count: u64,
+    bytes: u64,
+}
+
+impl Group {
+    /// An empty group; a driver that carries out requests at once completes those that have started now.
+    #[inline]
+    pub(super) fn new(now: Time) -> Group {
+        Group { op: Op::Read, started: now, count: 0, bytes: 0 }
+    }
+
+    /// Adds a completion. One that differs from the others begins a new group.
+    #[inline(always)]
+    pub(super) fn add(&mut self, now: Time, counters: &Counters, (op, started): (Op, Time), bytes: u64) {
+        if started != self.started || op != self.op {
+            self.count(now, counters);
+            *self = Group { op, started, count: 0, bytes: 0 };
+        }
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    #[inline]
+    pub(super) fn count(&self, now: Time, counters: &Counters) {
+        if self.count == 0 {
+            return;
+        }
+        counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
+        match self.op {
+            Op::Read => counters.bytes_read.add(self.bytes),
+            Op::Write => counters.bytes_written.add(self.bytes),
+            _ => {}
+        }
+    }
 }
 
 impl<S: Store> Queue<S> {

@@ -193,18 +193,31 @@ impl<S: Store, D: Driver> QueueLane<S, D> {
     #[inline(never)]
     fn fill_driver(&mut self, now: Time) -> u32 {
         let mut taken = 0;
-        while let Some(tag) = self.queue.next(now) {
-            let request = self.queue.request(tag);
-            if !request.is_some_and(|request| self.driver.queue(now, &request)) {
-                self.queue.refused(now, tag);
-                if self.replace_dead() {
-                    continue;
-                }
-                break;
+        loop {
+            let before = self.queue.in_flight();
+            let refused = self.fill_until_refused(now);
+            let after = self.queue.in_flight();
+            self.queue.counters().dispatched_in_a_row(before, after - before);
+            taken += after - before;
+            let Some(tag) = refused else { return taken };
+            self.queue.refused(now, tag);
+            taken -= 1;
+            if !self.replace_dead() {
+                return taken;
             }
-            taken += 1;
         }
-        taken
+    }
+
+    /// Returns the request that the driver had no room for.
+    #[inline]
+    fn fill_until_refused(&mut self, now: Time) -> Option<u32> {
+        while let Some(tag) = S::next(&mut self.queue, now) {
+            let request = S::request(&self.queue, tag);
+            if !request.is_some_and(|request| self.driver.queue(now, &request)) {
+                return Some(tag);
+            }
+        }
+        None
     }
 
     // Out of line: both halves of a round call it, so that neither needs registers for it when there is nothing to collect.

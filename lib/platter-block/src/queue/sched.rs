@@ -26,10 +26,11 @@ mod pool;
 mod tags;
 
 use super::body::{Queue, Store};
+use super::ends::Group;
 use super::family::{Parent, Role};
 use super::pause::{is_lasting, queue_fault};
 use super::prebuilt::Prebuilt;
-use super::{FLUSH, Ordered, Settings};
+use super::{FLUSH, MARKS, NO_PARENT, Ordered, Settings};
 use enqueue::DevicePlug;
 pub use enqueue::PlugSettings;
 use flush::{DATA, PRE};
@@ -45,8 +46,8 @@ const RESERVE: usize = 4;
 pub struct Scheduler {
     table: Table,
     elevator: Option<Box<dyn Elevator>>,
-    ends: MergeHash,
-    starts: MergeHash,
+    /// The queued requests that may be merged.
+    neighbours: MergeHash,
     last_merge: Option<u32>,
     /// Requests in the order in which they go to the driver.
     ready: VecDeque<u32>,
@@ -132,7 +133,19 @@ impl Store for Scheduler {
 
     #[inline]
     fn complete(queue: &mut Queue<Self>, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        completions.drain(..).filter(|&completion| queue.complete(now, completion).is_err()).count() as u64
+        let (mut broken, mut plain, mut group) = (0, 0, Group::new(now));
+        for &completion in completions.iter() {
+            if queue.complete_common(now, completion, &mut group) {
+                plain += 1;
+            } else {
+                broken += u64::from(queue.complete(now, completion).is_err());
+            }
+        }
+        completions.clear();
+        group.count(now, &queue.counters);
+        queue.counters.completions.add(plain);
+        queue.counters.bios_completed.add(plain);
+        broken
     }
 
     #[inline]
@@ -199,8 +212,7 @@ impl SchedQueue {
         let store = Scheduler {
             table: Table::new(capacity),
             elevator: None,
-            ends: MergeHash::new(capacity),
-            starts: MergeHash::new(capacity),
+            neighbours: MergeHash::new(capacity),
             last_merge: None,
             ready: VecDeque::with_capacity(capacity),
             pool: RequestPool::new(&settings),
@@ -251,7 +263,10 @@ impl SchedQueue {
         }
         self.counters.bios.add(batch.len() as u64);
         while let Some(bio) = batch.pop_front() {
-            self.enqueue(now, bio);
+            match self.store.elevator {
+                Some(_) => self.enqueue_elevator(now, bio),
+                None => self.enqueue(now, bio),
+            }
         }
     }
 
@@ -274,8 +289,9 @@ impl SchedQueue {
             let op = request.op;
             self.watch_start(now, op);
         }
-        self.counters.dispatched(self.in_flight);
-        self.trace_request(now, Action::Issue, index, 0);
+        if self.sink.is_some() {
+            self.trace_request(now, Action::Issue, index, 0);
+        }
         index
     }
 
@@ -411,6 +427,34 @@ impl SchedQueue {
         self.attend(now);
     }
 
+    /// Completes a request of one bio of a submitter, if all of it was carried out and nothing but that is expected of it.
+    #[inline(always)]
+    fn complete_common(&mut self, now: Time, completion: Completion, group: &mut Group) -> bool {
+        let index = completion.tag;
+        if self.attention || self.sink.is_some() {
+            return false;
+        }
+        let Scheduler { table, elevator, pool, fails, .. } = &mut self.store;
+        let plain =
+            |bio: &Bio| bio.parent() == NO_PARENT && !bio.flags().intersects(MARKS) && bio.status().is_ok();
+        let Some((request, mut bio)) = table.take_plain(index, completion.result, plain) else {
+            return false;
+        };
+        group.add(now, &self.counters, (request.op, request.started), request.len);
+        self.in_flight -= 1;
+        if let Some(elevator) = elevator {
+            if core::mem::take(&mut request.chosen) {
+                elevator.completed(now, request.id(index), &request.info());
+            }
+            *fails = false;
+            pool.put(request.op.dir());
+        }
+        table.release(index);
+        bio.finish();
+        self.done.push(bio);
+        true
+    }
+
     #[inline]
     fn complete_plainly(&mut self, now: Time, index: u32, result: i64) {
         let request = self.store.table.at(index);
@@ -440,11 +484,9 @@ impl SchedQueue {
     /// Tells the elevator, once, that a request it chose has completed or is dismantled.
     #[inline]
     fn tell_completed(&mut self, now: Time, index: u32) {
-        let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());
-        if let Some(elevator) = &mut self.store.elevator
-            && core::mem::take(&mut self.store.table.at_mut(index).chosen)
-        {
-            elevator.completed(now, id, &info);
+        let Some(elevator) = &mut self.store.elevator else { return };
+        if core::mem::take(&mut self.store.table.at_mut(index).chosen) {
+            elevator.completed(now, self.store.table.id(index), &self.store.table.at(index).info());
         }
     }
 

@@ -343,7 +343,6 @@ impl DirectQueue {
         let slot = Slot { bio: Some(bio), more, started: now, plain, marks: Marks::NONE };
         self.store.slots[tag as usize] = slot;
         self.in_flight += 1;
-        self.counters.dispatched(self.in_flight);
         self.trace_slot(now, Action::Issue, tag, 0);
         tag
     }

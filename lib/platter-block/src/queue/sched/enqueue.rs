@@ -1,6 +1,7 @@
 //! From a bio to a request: merging, allocation, insertion; and from the elevator to the driver.
 
 use super::SchedQueue;
+use super::hash::Side;
 use crate::bio::{Bio, Flags, Op};
 use crate::elevator::MayQueue;
 use crate::fault::Kind;
@@ -127,7 +128,7 @@ impl SchedQueue {
         self.note_attention();
     }
 
-    fn enqueue_elevator(&mut self, now: Time, bio: Bio) {
+    pub(super) fn enqueue_elevator(&mut self, now: Time, bio: Bio) {
         if let Some(place) = self.find_merge(&bio) {
             return self.merge_queued(now, place, bio);
         }
@@ -165,8 +166,9 @@ impl SchedQueue {
     }
 
     /// Makes a request that is already counted in the pool, and gives it to the elevator.
+    #[inline(always)]
     pub(super) fn insert_new(&mut self, now: Time, bio: Bio) {
-        let waited_for = bio.flags().contains(Flags::SYNC);
+        let (info, flags) = (request::info_of(&bio), bio.flags());
         if !self.store.table.has_free() {
             self.grow_table();
         }
@@ -174,18 +176,19 @@ impl SchedQueue {
         self.counters.requests.add(1);
         self.plug_if_empty(now);
         self.store.queued += 1;
-        let (id, info) = (self.store.table.id(index), self.store.table.at(index).info());
-        if self.settings.merges && !self.store.table.at(index).flags.intersects(self.unmergeable) {
-            self.store.ends.insert(index, info.end());
-            self.store.starts.insert(index, info.pos);
+        if self.settings.merges && !flags.intersects(self.unmergeable) {
+            self.store.neighbours.insert(index, info.pos, info.end());
             self.store.last_merge = Some(index);
         }
-        self.trace_request(now, Action::GetRequest, index, 0);
-        self.trace_request(now, Action::Insert, index, 0);
+        if self.sink.is_some() {
+            self.trace_request(now, Action::GetRequest, index, 0);
+            self.trace_request(now, Action::Insert, index, 0);
+        }
+        let id = self.store.table.id(index);
         if let Some(elevator) = &mut self.store.elevator {
             elevator.insert(now, id, &info);
         }
-        self.unplug_if_due(now, waited_for);
+        self.unplug_if_due(now, flags.contains(Flags::SYNC));
     }
 
     /// Whether a bio may join a request: same operation and priority, both mergeable, and the size stays
@@ -213,9 +216,18 @@ impl SchedQueue {
         self.store.elevator.as_ref().is_none_or(|e| e.allow_merge(id, &info, &request::info_of(bio)))
     }
 
-    /// Candidates in the order of 2.6.19: the last request merged into, the hash of ends, then the front.
-    #[inline]
+    /// A queued request that a bio can join.
+    #[inline(always)]
     fn find_merge(&self, bio: &Bio) -> Option<Place> {
+        match self.store.neighbours.may_touch(bio.pos(), bio.end()) {
+            true => self.search_merge(bio),
+            false => None,
+        }
+    }
+
+    /// Candidates in the order of 2.6.19: the last request merged into, the hash of ends, then the front.
+    #[inline(never)]
+    fn search_merge(&self, bio: &Bio) -> Option<Place> {
         if !self.settings.merges || bio.flags().intersects(self.unmergeable) {
             return None;
         }
@@ -226,11 +238,11 @@ impl SchedQueue {
         {
             return Some(Place::Back(last));
         }
-        if let Some(index) = self.store.ends.find(bio.pos(), fits) {
+        if let Some(index) = self.store.neighbours.find(Side::End, bio.pos(), fits) {
             return Some(Place::Back(index));
         }
         if self.store.elevator.as_ref().is_some_and(|e| e.front_merges()) {
-            return self.store.starts.find(bio.end(), fits).map(Place::Front);
+            return self.store.neighbours.find(Side::Start, bio.end(), fits).map(Place::Front);
         }
         None
     }
@@ -239,7 +251,8 @@ impl SchedQueue {
     /// ends, then in that of starts. For experiments that count the work of the queue.
     pub fn merge_looks(&self, pos: u64, len: u64) -> usize {
         let front = self.store.elevator.as_ref().is_some_and(|elevator| elevator.front_merges());
-        self.store.ends.looks(pos) + if front { self.store.starts.looks(pos + len) } else { 0 }
+        let looks = |side, key| self.store.neighbours.looks(side, key);
+        looks(Side::End, pos) + if front { looks(Side::Start, pos + len) } else { 0 }
     }
 
     #[inline]
@@ -252,15 +265,15 @@ impl SchedQueue {
     fn merge_back_queued(&mut self, now: Time, index: u32, bio: Bio) {
         let old = self.store.table.at(index).info();
         self.merge_back(now, index, bio);
-        self.store.ends.remove(index);
+        self.store.neighbours.unlink(Side::End, index);
         self.grown(index, &old);
         // The request may now reach its neighbour.
         let end = self.store.table.at(index).end();
-        if let Some(next) = self.store.starts.find(end, |next| self.may_join(index, next)) {
+        if let Some(next) = self.store.neighbours.find(Side::Start, end, |next| self.may_join(index, next)) {
             self.join(index, next);
         }
         let end = self.store.table.at(index).end();
-        self.store.ends.insert(index, end);
+        self.store.neighbours.link(Side::End, index, end);
         self.store.last_merge = Some(index);
     }
 
@@ -269,10 +282,10 @@ impl SchedQueue {
         self.counters.front_merges.add(1);
         self.trace_bio(now, Action::FrontMerge, &bio);
         self.store.table.push_front(index, bio);
-        self.store.starts.remove(index);
+        self.store.neighbours.unlink(Side::Start, index);
         self.grown(index, &old);
         let start = self.store.table.at(index).pos;
-        self.store.starts.insert(index, start);
+        self.store.neighbours.link(Side::Start, index, start);
         // No request can end here: the bio would have been merged at its end.
         self.store.last_merge = Some(index);
     }
@@ -306,8 +319,7 @@ impl SchedQueue {
     fn join(&mut self, front: u32, back: u32) {
         let (old, id) = (self.store.table.at(front).info(), self.store.table.id(front));
         let (absorbed, info) = (self.store.table.id(back), self.store.table.at(back).info());
-        self.store.ends.remove(back);
-        self.store.starts.remove(back);
+        self.store.neighbours.remove(back);
         self.counters.request_merges.add(1);
         if self.withdrawn > 0 {
             self.pass_mark_on(front, back);
@@ -330,31 +342,40 @@ impl SchedQueue {
         }
         // From a disk that fails or is gone nothing is held back. What waits until others have been quiet for long would wait
         // as long as these try again, and to wait for the next request of a sequence would gain nothing.
-        self.choose(now, self.order.is_closed() || self.store.fails)
+        self.choose(now, self.store.fails || (self.attention && self.order.is_closed()))
     }
 
+    #[inline]
     pub(super) fn choose(&mut self, now: Time, force: bool) -> Option<u32> {
-        let elevator = self.store.elevator.as_mut()?;
-        let Some(id) = elevator.dispatch(now, force) else {
-            // Waiting is fine as long as a completion or a timer can end it.
-            let endless = || self.in_flight == 0 && elevator.next_wakeup().is_none();
-            if self.store.queued > 0 && (force || elevator.is_empty() || endless()) {
-                self.replace_broken(now, "did not return a request that it held");
-                return self.choose(now, force);
+        let id = self.store.elevator.as_mut()?.dispatch(now, force);
+        match id.and_then(|id| self.store.table.find(id, State::Queued)) {
+            Some(index) => {
+                self.leave_elevator(index);
+                Some(index)
             }
-            return None;
-        };
-        let Some(index) = self.store.table.find(id, State::Queued) else {
-            self.replace_broken(now, "returned a request that it did not hold");
-            return self.choose(now, force);
-        };
-        self.leave_elevator(index);
-        Some(index)
+            None => self.choose_again(now, force, id.is_some()),
+        }
     }
 
+    /// The elevator chose nothing, or what it did not hold: asks the one that replaces it if it is broken.
+    #[cold]
+    fn choose_again(&mut self, now: Time, force: bool, chose: bool) -> Option<u32> {
+        let elevator = self.store.elevator.as_ref()?;
+        // Waiting is fine as long as a completion or a timer can end it.
+        let endless = || self.in_flight == 0 && elevator.next_wakeup().is_none();
+        if chose {
+            self.replace_broken(now, "returned a request that it did not hold");
+        } else if self.store.queued > 0 && (force || elevator.is_empty() || endless()) {
+            self.replace_broken(now, "did not return a request that it held");
+        } else {
+            return None;
+        }
+        self.choose(now, force)
+    }
+
+    #[inline]
     pub(super) fn leave_elevator(&mut self, index: u32) {
-        self.store.ends.remove(index);
-        self.store.starts.remove(index);
+        self.store.neighbours.remove(index);
         if self.store.last_merge == Some(index) {
             self.store.last_merge = None;
         }

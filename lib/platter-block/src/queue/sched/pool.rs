@@ -59,6 +59,9 @@ pub(super) struct RequestPool {
     rules: PoolRules,
     /// A waiter gets a request while fewer are in use.
     wake_below: u32,
+    /// The queue is congested at or above this number of used requests (113 of 128), and no longer below the other
+    /// (103 of 128; the lower mark of 2.6.10).
+    congestion: [u32; 2],
     side: [PoolStats; 2],
     batch: [Option<Batch>; 2],
 }
@@ -71,17 +74,16 @@ impl RequestPool {
             // A quarter of the requests of both directions is half of those of one.
             PoolRules::Quarter => limit - (limit / 2).clamp(1, QUARTER_MAX) + 1,
         };
-        RequestPool { limit, rules, wake_below, side: [PoolStats::default(); 2], batch: [None; 2] }
-    }
-
-    /// The queue is congested at or above this number of used requests (113 of 128).
-    fn congestion_on(&self) -> u32 {
-        self.limit - self.limit / 8 + 1
-    }
-
-    /// The queue is no longer congested below this number (103 of 128; the lower mark of 2.6.10).
-    fn congestion_off(&self) -> u32 {
-        (self.limit - self.limit / 8 - self.limit / 16).saturating_sub(1)
+        let off = (limit - limit / 8 - limit / 16).saturating_sub(1);
+        let congestion = [limit - limit / 8 + 1, off.max(1)];
+        RequestPool {
+            limit,
+            rules,
+            wake_below,
+            congestion,
+            side: [PoolStats::default(); 2],
+            batch: [None; 2],
+        }
     }
 
     fn is_batching(&mut self, now: Time, dir: Dir, context: Context) -> bool {
@@ -104,7 +106,19 @@ impl RequestPool {
     }
 
     /// Takes a request out of the pool if the rules allow it.
+    #[inline]
     pub(super) fn take(&mut self, now: Time, dir: Dir, context: Context, may: MayQueue) -> bool {
+        let PoolStats { used, full, .. } = self.side[dir as usize];
+        if may == MayQueue::No || full || used + 1 >= self.limit {
+            return self.take_last(now, dir, context, may);
+        }
+        self.take_always(dir);
+        true
+    }
+
+    /// The same where few requests are left, or none.
+    #[cold]
+    fn take_last(&mut self, now: Time, dir: Dir, context: Context, may: MayQueue) -> bool {
         let used = self.side[dir as usize].used;
         if may == MayQueue::No {
             return false;
@@ -131,8 +145,9 @@ impl RequestPool {
     }
 
     /// Takes a request out of the pool regardless of the rules.
+    #[inline]
     pub(super) fn take_always(&mut self, dir: Dir) {
-        let on = self.congestion_on();
+        let [on, _] = self.congestion;
         let side = &mut self.side[dir as usize];
         side.used += 1;
         side.congested |= side.used >= on;
@@ -141,10 +156,10 @@ impl RequestPool {
     /// Returns a request to the pool. `true`: a waiter may be woken.
     #[inline]
     pub(super) fn put(&mut self, dir: Dir) -> bool {
-        let off = self.congestion_off();
+        let [_, off] = self.congestion;
         let side = &mut self.side[dir as usize];
         side.used = side.used.saturating_sub(1);
-        side.congested &= side.used >= off.max(1);
+        side.congested &= side.used >= off;
         side.full &= side.used + 1 > self.limit;
         side.used < self.wake_below
     }
