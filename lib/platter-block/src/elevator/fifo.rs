@@ -115,19 +115,22 @@ impl<T: Copy + Default> Fifos<T> {
     }
 
     /// Inserts a request before `next`, which is in the list, or at the end.
-    #[inline]
+    #[inline(always)]
     fn link(&mut self, list: ListId, next: Option<RequestId>, id: RequestId, value: T) -> bool {
-        if id.index == NONE {
+        if id.index as usize >= self.nodes.len() && !self.make_room(id.index) {
             return false;
         }
-        self.reserve(id.index as usize + 1);
         let Some(ends) = self.lists.get_mut(list.0 as usize) else { return false };
-        if self.nodes[id.index as usize].list != NONE {
+        let next = next.map_or(NONE, |next| next.index);
+        let prev = match next {
+            NONE => ends.tail,
+            next => self.nodes.get(next as usize).map_or(ends.tail, |behind| behind.prev),
+        };
+        let node = &mut self.nodes[id.index as usize];
+        if node.list != NONE {
             return false;
         }
-        let next = next.map_or(NONE, |next| next.index);
-        let prev = self.nodes.get(next as usize).map_or(ends.tail, |behind| behind.prev);
-        self.nodes[id.index as usize] = Node { prev, next, list: list.0, generation: id.generation, value };
+        *node = Node { prev, next, list: list.0, generation: id.generation, value };
         ends.len += 1;
         self.len += 1;
         match self.nodes.get_mut(prev as usize) {
@@ -138,6 +141,16 @@ impl<T: Copy + Default> Fifos<T> {
             Some(behind) => behind.prev = id.index,
             None => ends.tail = id.index,
         }
+        true
+    }
+
+    /// Makes room for a request with this index; `false`: no request has it.
+    #[cold]
+    fn make_room(&mut self, index: u32) -> bool {
+        if index == NONE {
+            return false;
+        }
+        self.reserve(index as usize + 1);
         true
     }
 

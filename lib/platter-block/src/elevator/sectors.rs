@@ -103,9 +103,10 @@ impl Leaf {
 
     #[inline]
     fn remove(&mut self, at: usize) {
-        self.keys.copy_within(at + 1..self.len, at);
-        self.len -= 1;
-        self.keys[self.len] = Key::MAX;
+        let last = self.len.min(LEAF) - 1;
+        self.keys.copy_within(at + 1..=last, at);
+        self.keys[last] = Key::MAX;
+        self.len = last;
     }
 
     fn truncate(&mut self, len: usize) {
@@ -117,6 +118,30 @@ impl Leaf {
     fn append(&mut self, keys: &[Key]) {
         self.keys[self.len..self.len + keys.len()].copy_from_slice(keys);
         self.len += keys.len();
+    }
+}
+
+/// Entries that have not been sorted yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Unsorted(Vec<Key>);
+
+impl Unsorted {
+    pub(super) const fn new() -> Unsorted {
+        Unsorted(Vec::new())
+    }
+
+    pub(super) fn reserve(&mut self, entries: usize) {
+        self.0.reserve(entries.saturating_sub(self.0.len()));
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, pos: u64, id: RequestId) {
+        self.0.push(key(pos, id));
     }
 }
 
@@ -134,12 +159,22 @@ pub struct SectorMap {
     pool: Vec<Leaf>,
     free: Vec<u32>,
     len: usize,
+    /// Branch and index in its leaf of the entry that the last removal returned, unless the map has changed since. A sweep
+    /// removes that one next.
+    next: (usize, usize),
 }
 
 impl SectorMap {
     /// An empty map.
     pub const fn new() -> SectorMap {
-        SectorMap { branches: Vec::new(), bounds: Vec::new(), pool: Vec::new(), free: Vec::new(), len: 0 }
+        SectorMap {
+            branches: Vec::new(),
+            bounds: Vec::new(),
+            pool: Vec::new(),
+            free: Vec::new(),
+            len: 0,
+            next: (0, 0),
+        }
     }
 
     /// Makes room for `entries` in total: up to that number, no operation allocates.
@@ -202,9 +237,9 @@ impl SectorMap {
     #[inline]
     pub fn remove_then_next(&mut self, pos: u64, id: RequestId) -> (bool, Option<(u64, RequestId)>) {
         let key = key(pos, id);
-        let Some(branch) = self.branch_of(key) else { return (false, None) };
+        let Some((branch, at)) = self.place_of(key) else { return (false, None) };
+        self.next = (branch, at);
         let leaf = self.leaf_mut(branch);
-        let at = leaf.rank(key);
         let found = leaf.keys().get(at) == Some(&key);
         if found {
             leaf.remove(at);
@@ -213,11 +248,50 @@ impl SectorMap {
         let next = next.or_else(|| self.edge(branch + 1, false)).map(entry);
         if found {
             self.len -= 1;
-            if left <= SPARSE {
+            // The last leaf stays, for the next entry.
+            if left <= SPARSE && self.branches.len() > 1 {
                 self.shrink(branch);
             }
         }
         (found, next)
+    }
+
+    /// The branch that `key` belongs to, and its rank there; `None` if the map has no leaf.
+    #[inline]
+    fn place_of(&self, key: Key) -> Option<(usize, usize)> {
+        let (branch, at) = self.next;
+        if let Some(&leaf) = self.branches.get(branch)
+            && self.pool[leaf as usize].keys().get(at) == Some(&key)
+        {
+            return Some(self.next);
+        }
+        self.search(key)
+    }
+
+    #[inline(never)]
+    fn search(&self, key: Key) -> Option<(usize, usize)> {
+        let branch = self.branch_of(key)?;
+        Some((branch, self.leaf(branch).rank(key)))
+    }
+
+    /// Adds entries that are not there, and empties the list of them.
+    #[cold]
+    pub(super) fn insert_all(&mut self, Unsorted(keys): &mut Unsorted) {
+        if self.len > 0 || keys.len() < 2 || keys.len() > LEAF {
+            for key in keys.drain(..) {
+                let (pos, id) = entry(key);
+                self.insert(pos, id);
+            }
+            return;
+        }
+        // Into an empty map they go as they are, once they are sorted.
+        keys.sort_unstable();
+        if self.branches.is_empty() {
+            self.add_branch(0, &[]);
+        }
+        self.len = keys.len();
+        self.leaf_mut(0).append(keys);
+        keys.clear();
     }
 
     /// Whether the entry is there.
@@ -306,10 +380,14 @@ impl SectorMap {
         self.len = 0;
     }
 
-    /// The branch that `key` belongs to; `None` if the map is empty.
+    /// The branch that `key` belongs to; `None` if the map has no leaf.
     #[inline]
     fn branch_of(&self, key: Key) -> Option<usize> {
-        if self.branches.is_empty() { None } else { Some(rank(&self.bounds, key)) }
+        match self.branches.len() {
+            0 => None,
+            1 => Some(0),
+            _ => Some(rank(&self.bounds, key)),
+        }
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Requests in two orders at once, by position and by arrival: the basis of `deadline` and `mq-deadline`.
 
+use crate::elevator::sectors::Unsorted;
 use crate::elevator::{Fifos, ListId, RequestId, RequestInfo, SectorMap};
 use crate::time::Time;
 
@@ -22,6 +23,8 @@ impl Entry {
 #[derive(Clone, Debug)]
 pub(in crate::elevator) struct Lists<const N: usize> {
     sorted: [SectorMap; N],
+    /// What is not sorted yet: it mostly comes in batches, of which nothing leaves before all is there.
+    late: [Unsorted; N],
     fifos: Fifos<Entry>,
 }
 
@@ -32,12 +35,24 @@ fn id_of(list: usize) -> ListId {
 
 impl<const N: usize> Lists<N> {
     pub(in crate::elevator) fn new() -> Lists<N> {
-        Lists { sorted: [const { SectorMap::new() }; N], fifos: Fifos::new(N) }
+        let (sorted, late) = ([const { SectorMap::new() }; N], [const { Unsorted::new() }; N]);
+        Lists { sorted, late, fifos: Fifos::new(N) }
     }
 
     pub(in crate::elevator) fn reserve(&mut self, requests: usize) {
         self.fifos.reserve(requests);
         self.sorted.iter_mut().for_each(|sorted| sorted.reserve(requests));
+        self.late.iter_mut().for_each(|late| late.reserve(requests));
+    }
+
+    /// The requests of a list by position.
+    #[inline]
+    fn sorted(&mut self, list: usize) -> &mut SectorMap {
+        let (sorted, late) = (&mut self.sorted[list], &mut self.late[list]);
+        if !late.is_empty() {
+            sorted.insert_all(late);
+        }
+        sorted
     }
 
     #[inline]
@@ -69,25 +84,31 @@ impl<const N: usize> Lists<N> {
 
     /// The request of a list with the lowest position.
     #[inline]
-    pub(in crate::elevator) fn lowest(&self, list: usize) -> Option<RequestId> {
-        self.sorted[list].first().map(|(_, id)| id)
+    pub(in crate::elevator) fn lowest(&mut self, list: usize) -> Option<RequestId> {
+        self.sorted(list).first().map(|(_, id)| id)
     }
 
     /// The first request of a list at or after `pos`.
     #[inline]
-    pub(in crate::elevator) fn from(&self, list: usize, pos: u64) -> Option<(u64, RequestId)> {
-        self.sorted[list].first_at_or_after(pos)
+    pub(in crate::elevator) fn from(&mut self, list: usize, pos: u64) -> Option<(u64, RequestId)> {
+        self.sorted(list).first_at_or_after(pos)
     }
 
     /// The number of comparisons with which an entry of a list is found.
     pub(in crate::elevator) fn comparisons(&self, list: usize, pos: u64, id: RequestId) -> usize {
-        self.sorted[list].comparisons(pos, id)
+        let (mut sorted, mut late) = (self.sorted[list].clone(), self.late[list].clone());
+        sorted.insert_all(&mut late);
+        sorted.comparisons(pos, id)
     }
 
     /// Adds a request. Returns `false` and changes nothing if its slot is taken.
     #[inline]
     pub(in crate::elevator) fn insert(&mut self, list: usize, id: RequestId, entry: Entry) -> bool {
-        self.fifos.push_back(id_of(list), id, entry) && self.sorted[list].insert(entry.pos, id)
+        let is_free = self.fifos.push_back(id_of(list), id, entry);
+        if is_free {
+            self.late[list].push(entry.pos, id);
+        }
+        is_free
     }
 
     /// Removes a request from its `list`; also returns the list's next request by position.
@@ -98,7 +119,7 @@ impl<const N: usize> Lists<N> {
         id: RequestId,
     ) -> Option<(Entry, Option<(u64, RequestId)>)> {
         let entry = self.fifos.remove(id)?;
-        let (_, follower) = self.sorted[list].remove_then_next(entry.pos, id);
+        let (_, follower) = self.sorted(list).remove_then_next(entry.pos, id);
         Some((entry, follower))
     }
 
@@ -109,8 +130,9 @@ impl<const N: usize> Lists<N> {
         entry.end = new.end();
         let old = core::mem::replace(&mut entry.pos, new.pos);
         if old != new.pos {
-            self.sorted[list].remove(old, id);
-            self.sorted[list].insert(new.pos, id);
+            let sorted = self.sorted(list);
+            sorted.remove(old, id);
+            sorted.insert(new.pos, id);
         }
         Some(list)
     }
@@ -124,7 +146,7 @@ impl<const N: usize> Lists<N> {
     ) -> Option<(usize, Option<(u64, RequestId)>)> {
         let list = self.list_of(absorbed).filter(|_| survivor != absorbed)?;
         let &Entry { pos, expire, arrived, .. } = self.fifos.get(absorbed)?;
-        let (_, follower) = self.sorted[list].remove_then_next(pos, absorbed);
+        let (_, follower) = self.sorted(list).remove_then_next(pos, absorbed);
         if self.list_of(survivor) == Some(list)
             && let Some(entry) = self.fifos.get_mut(survivor)
             && expire < entry.expire
