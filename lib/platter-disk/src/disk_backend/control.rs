@@ -252,21 +252,22 @@ impl Shared {
     /// `waits`: a thread waits for its bios, so the queue is not left plugged.
     fn run_queue(&self, now: Time, control: &mut Control, outbox: Option<&mut Outbox>, waits: bool) {
         let mut parts = Parts::begin();
-        let mut inbox = std::mem::take(&mut control.inbox);
-        control.look_at = None;
-        if control.queue().barrier_pending() || inbox.iter().any(|(bio, _)| freezes(bio)) {
-            control.look_at = self.lanes.drain(now, control.queue(), self.clock.simulated().is_some());
+        let Control { state: State::Open(lane), inbox, look_at, .. } = control else { return };
+        *look_at = None;
+        if lane.queue.barrier_pending() || inbox.iter().any(|(bio, _)| freezes(bio)) {
+            *look_at = self.lanes.drain(now, &mut lane.queue, self.clock.simulated().is_some());
         }
-        let Some(lane) = control.lane_mut() else { return };
         if lane.queue.geometry().size != self.extent.size() {
             let (size, largest) = self.extent.sizes();
             lane.queue.set_size(size, largest);
         }
-        for (bio, prebuilt) in inbox.drain(..) {
-            lane.queue.submit_prebuilt(now, bio, prebuilt);
+        if !inbox.is_empty() {
+            inbox.drain(..).for_each(|(bio, prebuilt)| lane.queue.submit_prebuilt(now, bio, prebuilt));
         }
         // Behind what this lane has put into the inbox before.
-        if let Some(outbox) = outbox {
+        if let Some(outbox) = outbox
+            && !outbox.bios.is_empty()
+        {
             lane.queue.submit_batch(now, &mut outbox.bios, outbox.prebuilt);
         }
         if waits {
@@ -283,7 +284,6 @@ impl Shared {
         }
         let (is_silent, is_plugged, in_flight) =
             (lane.queue.is_silent(), lane.queue.is_plugged(), lane.in_flight());
-        control.inbox = inbox;
         self.note_silence(is_silent, &mut control.silent);
         if self.unplugs.tell(is_plugged) {
             self.control.again();
@@ -329,19 +329,19 @@ impl Shared {
     }
 
     /// Delivers completed bios to their lanes.
+    #[inline]
     fn deliver(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
-        let mut done = std::mem::take(&mut control.done);
-        if let Some(lane) = control.lane_mut() {
-            lane.take_done(&mut done);
+        if let Control { state: State::Open(lane), done, .. } = control {
+            lane.queue.take_done(done);
         }
+        if control.done.is_empty() {
+            return;
+        }
+        let mut done = std::mem::take(&mut control.done);
         let failed = self.control_counters.bios_failed.get();
         if failed != control.failed {
             control.failed = failed;
             self.extent.look_after(&done, &*self.disk, &self.gate);
-        }
-        if done.is_empty() {
-            control.done = done;
-            return;
         }
         let mut parts = Parts::begin();
         match runs {

@@ -224,9 +224,7 @@ impl Lane for DiskLane {
     fn submit(&mut self, now: Time, bio: Bio) {
         self.plug.push_back(bio);
         if !self.shared.settings.caller_plug {
-            // Programs with channels read the clock when they poll. A deadline counts from now, not from that
-            // reading.
-            self.flush_single(now.max(self.shared.clock.now()));
+            self.flush_single(now);
         }
     }
 

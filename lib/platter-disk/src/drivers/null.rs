@@ -55,7 +55,10 @@ impl Driver for Null {
         if self.rung == 0 {
             return;
         }
-        done.extend(self.held[..self.rung].iter().rev());
+        match self.held[..self.rung] {
+            [one] => done.push(one),
+            ref some => done.extend(some.iter().rev()),
+        }
         if self.count > self.rung {
             self.held.copy_within(self.rung..self.count, 0);
         }

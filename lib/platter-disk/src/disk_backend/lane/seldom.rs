@@ -205,6 +205,8 @@ impl DiskLane {
     /// Without the caller's plug: a bio goes to a queue by itself.
     #[cold]
     pub(super) fn flush_single(&mut self, now: Time) {
+        // Programs with channels read the clock when they poll. A deadline counts from now, not from that reading.
+        let now = now.max(self.shared.clock.now());
         if self.enter(now) {
             self.locked(|lane| lane.queue_rest(now));
         }
