@@ -113,10 +113,16 @@ impl BarrierGate {
 
     /// Wakes lanes with barriers after a lane has no more bios of an epoch that it published: a barrier may
     /// have waited for that.
+    #[inline]
     fn ring_barriers(&self) {
         if self.placed.load(SeqCst) != self.over.load(SeqCst) {
-            self.lanes().ring();
+            self.ring_lanes();
         }
+    }
+
+    #[cold]
+    fn ring_lanes(&self) {
+        self.lanes().ring();
     }
 
     /// Marks barrier `number` as over, and the orphans that follow it. Returns `false` if it was over already

@@ -177,6 +177,12 @@ impl<L: LayerLane> Lane for GatedLane<L> {
     }
 
     #[inline]
+    fn turn(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.run(now);
+        append(out, &mut self.done);
+    }
+
+    #[inline]
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         append(out, &mut self.done);
     }

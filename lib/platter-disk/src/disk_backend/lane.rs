@@ -329,7 +329,9 @@ impl Lane for DiskLane {
     }
 
     fn is_idle(&self) -> bool {
-        self.plug.is_empty() && self.away == 0 && self.local.as_ref().is_none_or(Lane::is_idle)
+        // While the lane does not count as busy its own queue is empty.
+        let is_local_idle = || !self.busy || self.local.as_ref().is_none_or(Lane::is_idle);
+        self.plug.is_empty() && self.away == 0 && is_local_idle()
     }
 
     fn register(&mut self, region: &Region) {

@@ -345,9 +345,10 @@ impl<M: Map> DistributedLane<M> {
             if self.done.len() > first {
                 self.collect(now, index, first);
             }
-            let member = &self.members[index];
-            if member.out == 0 && member.lane.is_idle() && !self.is_out(index) {
-                self.members[index].active = false;
+            let is_out = self.has_one_disk && self.is_out(index);
+            let member = &mut self.members[index];
+            if member.out == 0 && !is_out && member.lane.is_idle() {
+                member.active = false;
                 self.active.swap_remove(at);
             } else {
                 at += 1;

@@ -32,7 +32,7 @@ pub(super) struct Stripes {
 
 impl Zone {
     /// Maps a chunk of the zone to a member and a chunk of that member.
-    #[inline]
+    #[inline(always)]
     fn split(&self, chunk: u64) -> (usize, u64) {
         let chunk = chunk - self.begin;
         let (stripe, turn) = match self.shift {
@@ -179,7 +179,7 @@ impl LimitSource for Stripes {
 }
 
 impl Map for Stripes {
-    #[inline]
+    #[inline(always)]
     fn find(&self, pos: u64) -> Extent {
         let chunk = pos >> self.chunk_shift;
         let zone = self.zone_of(chunk);
