@@ -157,6 +157,11 @@ pub trait Elevator: Send {
         let _ = (now, id, info);
     }
 
+    /// Whether [`completed`](Self::completed) has to be called.
+    fn hears_completions(&self) -> bool {
+        true
+    }
+
     /// A process has exited: `context` (its thread; with thread 0, the whole process) submits nothing more.
     fn exited(&mut self, now: Time, context: Context) {
         let _ = (now, context);

@@ -43,7 +43,7 @@ impl<T> Mutex<T> {
     }
 
     /// Takes the lock if it is free.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError<MutexGuard<'_, T>>> {
         let section = Section::enter();

@@ -251,6 +251,10 @@ impl Elevator for Deadline {
         Some(id)
     }
 
+    fn hears_completions(&self) -> bool {
+        false
+    }
+
     fn len(&self) -> usize {
         self.lists.len()
     }

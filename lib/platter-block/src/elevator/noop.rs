@@ -62,6 +62,10 @@ impl Elevator for Noop {
         self.fifo.pop_front(FIFO).map(|(id, ())| id)
     }
 
+    fn hears_completions(&self) -> bool {
+        false
+    }
+
     fn len(&self) -> usize {
         self.fifo.len()
     }

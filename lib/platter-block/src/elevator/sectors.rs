@@ -103,8 +103,10 @@ impl Leaf {
 
     #[inline]
     fn remove(&mut self, at: usize) {
-        let last = self.len.min(LEAF) - 1;
-        self.keys.copy_within(at + 1..=last, at);
+        let last = (self.len - 1) % LEAF;
+        if at < last {
+            self.keys.copy_within(at + 1..last + 1, at);
+        }
         self.keys[last] = Key::MAX;
         self.len = last;
     }
@@ -237,47 +239,50 @@ impl SectorMap {
     #[inline]
     pub fn remove_then_next(&mut self, pos: u64, id: RequestId) -> (bool, Option<(u64, RequestId)>) {
         let key = key(pos, id);
-        let Some((branch, at)) = self.place_of(key) else { return (false, None) };
+        let (branch, at) = match self.is_next(key) {
+            true => self.next,
+            false => match self.search(key) {
+                Ok(place) => place,
+                Err(next) => return (false, next.map(entry)),
+            },
+        };
         self.next = (branch, at);
         let leaf = self.leaf_mut(branch);
-        let found = leaf.keys().get(at) == Some(&key);
-        if found {
-            leaf.remove(at);
+        leaf.remove(at);
+        let left = leaf.len;
+        let next = if at < left { Some(leaf.keys[at % LEAF]) } else { self.edge(branch + 1, false) };
+        self.len -= 1;
+        // The last leaf stays, for the next entry.
+        if left <= SPARSE && self.branches.len() > 1 {
+            self.shrink(branch);
         }
-        let (next, left) = (leaf.keys().get(at).copied(), leaf.len);
-        let next = next.or_else(|| self.edge(branch + 1, false)).map(entry);
-        if found {
-            self.len -= 1;
-            // The last leaf stays, for the next entry.
-            if left <= SPARSE && self.branches.len() > 1 {
-                self.shrink(branch);
-            }
-        }
-        (found, next)
+        (true, next.map(entry))
     }
 
-    /// The branch that `key` belongs to, and its rank there; `None` if the map has no leaf.
+    /// Whether `key` is the entry that the last removal returned.
     #[inline]
-    fn place_of(&self, key: Key) -> Option<(usize, usize)> {
+    fn is_next(&self, key: Key) -> bool {
         let (branch, at) = self.next;
-        if let Some(&leaf) = self.branches.get(branch)
-            && self.pool[leaf as usize].keys().get(at) == Some(&key)
-        {
-            return Some(self.next);
-        }
-        self.search(key)
+        let Some(&leaf) = self.branches.get(branch) else { return false };
+        let leaf = &self.pool[leaf as usize];
+        at < leaf.len && leaf.keys[at % LEAF] == key
     }
 
+    /// The branch of `key` and its index in the leaf; if it is not there, the key that follows it.
     #[inline(never)]
-    fn search(&self, key: Key) -> Option<(usize, usize)> {
-        let branch = self.branch_of(key)?;
-        Some((branch, self.leaf(branch).rank(key)))
+    fn search(&self, key: Key) -> Result<(usize, usize), Option<Key>> {
+        let branch = self.branch_of(key).ok_or(None)?;
+        let (keys, at) = (self.leaf(branch).keys(), self.leaf(branch).rank(key));
+        match keys.get(at) {
+            Some(&other) if other == key => Ok((branch, at)),
+            other => Err(other.copied().or_else(|| self.edge(branch + 1, false))),
+        }
     }
 
     /// Adds entries that are not there, and empties the list of them.
     #[cold]
     pub(super) fn insert_all(&mut self, Unsorted(keys): &mut Unsorted) {
-        if self.len > 0 || keys.len() < 2 || keys.len() > LEAF {
+        if self.len > 0 || keys.len() > LEAF {
             for key in keys.drain(..) {
                 let (pos, id) = entry(key);
                 self.insert(pos, id);
@@ -285,7 +290,9 @@ impl SectorMap {
             return;
         }
         // Into an empty map they go as they are, once they are sorted.
-        keys.sort_unstable();
+        if keys.len() > 1 {
+            keys.sort_unstable();
+        }
         if self.branches.is_empty() {
             self.add_branch(0, &[]);
         }

@@ -204,7 +204,7 @@ impl DirectQueue {
     /// which is a broken contract.
     #[inline(always)]
     pub fn complete(&mut self, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        let (mut broken, mut plain, mut group) = (0, 0, Group::new(now));
+        let (mut broken, mut group) = (0, Group::new(now));
         for &completion in completions.iter() {
             let Some(slot) = self.store.slots.get_mut(completion.tag as usize) else {
                 broken += 1;
@@ -221,15 +221,12 @@ impl DirectQueue {
             slot.plain = false;
             self.store.free.push(completion.tag);
             self.in_flight -= 1;
-            plain += 1;
             group.add(now, &self.counters, (bio.op(), slot.started), bio.len());
             bio.finish();
             self.done.push(bio);
         }
         completions.clear();
-        group.count(now, &self.counters);
-        self.counters.completions.add(plain);
-        self.counters.bios_completed.add(plain);
+        group.end(now, &self.counters);
         broken
     }
 }

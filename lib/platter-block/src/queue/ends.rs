@@ -34,19 +34,22 @@ pub(super) struct Shares {
     last: bool,
 }
 
-/// Completions of equal operation and start, counted together.
+/// Common completions; those of equal operation and start are counted together. It takes no call by reference, so that a loop
+/// keeps it in registers.
 pub(super) struct Group {
     op: Op,
     started: Time,
-    count: u64,
     bytes: u64,
+    /// All completions, and those of them that have been counted.
+    all: u64,
+    counted: u64,
 }
 
 impl Group {
-    /// An empty group; a driver that carries out requests at once completes those that have started now.
-    #[inline]
+    /// A driver that carries out requests at once completes those that have started now.
+    #[inline(always)]
     pub(super) fn new(now: Time) -> Group {
-        Group { op: Op::Read, started: now, count: 0, bytes: 0 }
+        Group { op: Op::Read, started: now, bytes: 0, all: 0, counted: 0 }
     }
 
     /// Adds a completion. One that differs from the others begins a new group.
@@ -54,23 +57,23 @@ impl Group {
     pub(super) fn add(&mut self, now: Time, counters: &Counters, (op, started): (Op, Time), bytes: u64) {
         if started != self.started || op != self.op {
             self.count(now, counters);
-            *self = Group { op, started, count: 0, bytes: 0 };
+            *self = Group { op, started, bytes: 0, all: self.all, counted: self.all };
         }
-        self.count += 1;
+        self.all += 1;
         self.bytes += bytes;
     }
 
-    #[inline]
-    pub(super) fn count(&self, now: Time, counters: &Counters) {
-        if self.count == 0 {
-            return;
-        }
-        counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
-        match self.op {
-            Op::Read => counters.bytes_read.add(self.bytes),
-            Op::Write => counters.bytes_written.add(self.bytes),
-            _ => {}
-        }
+    #[inline(always)]
+    fn count(&self, now: Time, counters: &Counters) {
+        counters.completed_together(self.op, now.since(self.started), self.all - self.counted, self.bytes);
+    }
+
+    /// Counts what has not been counted.
+    #[inline(always)]
+    pub(super) fn end(&self, now: Time, counters: &Counters) {
+        self.count(now, counters);
+        counters.completions.add(self.all);
+        counters.bios_completed.add(self.all);
     }
 }
 

@@ -46,6 +46,8 @@ const RESERVE: usize = 4;
 pub struct Scheduler {
     table: Table,
     elevator: Option<Box<dyn Elevator>>,
+    /// The elevator must be told of completions.
+    hears: bool,
     /// The queued requests that may be merged.
     neighbours: MergeHash,
     last_merge: Option<u32>,
@@ -133,18 +135,14 @@ impl Store for Scheduler {
 
     #[inline]
     fn complete(queue: &mut Queue<Self>, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        let (mut broken, mut plain, mut group) = (0, 0, Group::new(now));
+        let (mut broken, mut group) = (0, Group::new(now));
         for &completion in completions.iter() {
-            if queue.complete_common(now, completion, &mut group) {
-                plain += 1;
-            } else {
+            if !queue.complete_common(now, completion, &mut group) {
                 broken += u64::from(queue.complete(now, completion).is_err());
             }
         }
         completions.clear();
-        group.count(now, &queue.counters);
-        queue.counters.completions.add(plain);
-        queue.counters.bios_completed.add(plain);
+        group.end(now, &queue.counters);
         broken
     }
 
@@ -212,6 +210,7 @@ impl SchedQueue {
         let store = Scheduler {
             table: Table::new(capacity),
             elevator: None,
+            hears: false,
             neighbours: MergeHash::new(capacity),
             last_merge: None,
             ready: VecDeque::with_capacity(capacity),
@@ -240,6 +239,7 @@ impl SchedQueue {
             elevator.depth_updated(self.settings.nr_requests);
             elevator.reserve(self.store.table.capacity());
         }
+        self.store.hears = elevator.as_ref().is_some_and(|elevator| elevator.hears_completions());
         self.store.elevator = elevator;
     }
 
@@ -365,6 +365,12 @@ impl SchedQueue {
     #[inline]
     pub fn is_plugged(&self) -> bool {
         self.store.plug.is_plugged()
+    }
+
+    /// Whether nothing can start, because the device is plugged.
+    #[inline]
+    pub fn holds_all_back(&self) -> bool {
+        self.store.plug.is_plugged() && self.store.ready.is_empty() && !self.attention
     }
 
     /// A thread waits: starts a plugged device.
@@ -716,6 +722,7 @@ impl SchedQueue {
             noop.insert(now, self.store.table.id(index), &self.store.table.at(index).info());
         }
         self.store.queued = held.len() as u32;
+        self.store.hears = noop.hears_completions();
         self.store.elevator = Some(Box::new(noop));
     }
 }

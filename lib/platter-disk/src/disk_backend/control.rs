@@ -166,7 +166,7 @@ struct Rounds<'a, 'r> {
 
 impl Rounds<'_, '_> {
     /// For [`Runner::run`](super::runner::Runner::run).
-    #[inline]
+    #[inline(never)]
     fn step(&mut self, control: Option<&mut Control>) -> bool {
         match control {
             Some(control) => {
@@ -211,6 +211,7 @@ impl Shared {
     }
 
     /// One round of the shared queue: takes the inbox, runs, delivers.
+    #[inline]
     fn run_locked(&self, now: Time, control: &mut Control, mut runs: Option<&mut Runs<'_>>) {
         let waits = self.unplugs.take();
         // A thread that puts bios there sets the mark before it tries to run the queue.
@@ -224,17 +225,24 @@ impl Shared {
             return self.deliver(control, runs);
         }
         let outbox = runs.as_mut().map(|runs| &mut *runs.outbox);
-        match &self.scope {
-            Some(lock) => {
-                let _held = lock.hold(&self.control_counters, self.settings.lock_stamps);
-                self.run_queue(now, control, outbox, waits);
-            }
-            None => {
+        match self.scope.is_some() {
+            true => self.run_scoped(now, control, outbox, waits),
+            false => {
                 self.control_counters.lock_acquisitions.add(1);
                 self.run_queue(now, control, outbox, waits);
             }
         }
-        self.deliver(control, runs);
+        if !control.done.is_empty() || control.lane_mut().is_some_and(|lane| lane.queue.has_done()) {
+            self.deliver(control, runs);
+        }
+    }
+
+    /// [`Shared::run_queue`] with the lock held that the queue shares with others.
+    #[cold]
+    fn run_scoped(&self, now: Time, control: &mut Control, outbox: Option<&mut Outbox>, waits: bool) {
+        let stamps = self.settings.lock_stamps;
+        let _held = self.scope.as_ref().map(|lock| lock.hold(&self.control_counters, stamps));
+        self.run_queue(now, control, outbox, waits);
     }
 
     /// Opens the driver of the shared queue, if there are bios for it. `false`: there are none, or they have failed.
@@ -250,6 +258,7 @@ impl Shared {
     }
 
     /// `waits`: a thread waits for its bios, so the queue is not left plugged.
+    #[inline(always)]
     fn run_queue(&self, now: Time, control: &mut Control, outbox: Option<&mut Outbox>, waits: bool) {
         let mut parts = Parts::begin();
         let Control { state: State::Open(lane), inbox, look_at, .. } = control else { return };
@@ -278,7 +287,10 @@ impl Shared {
         }
         parts.end(Part::Enqueue);
         let stalled = lane.queue.stalled_barriers();
-        lane.run(now);
+        let was_idle = lane.begin(now);
+        if !lane.queue.holds_all_back() {
+            lane.end(now, 0, was_idle);
+        }
         if lane.queue.stalled_barriers() > stalled {
             *lock(&self.stall) = self.lanes.blame();
         }
@@ -329,13 +341,9 @@ impl Shared {
     }
 
     /// Delivers completed bios to their lanes.
-    #[inline]
     fn deliver(&self, control: &mut Control, runs: Option<&mut Runs<'_>>) {
         if let Control { state: State::Open(lane), done, .. } = control {
             lane.queue.take_done(done);
-        }
-        if control.done.is_empty() {
-            return;
         }
         let mut done = std::mem::take(&mut control.done);
         let failed = self.control_counters.bios_failed.get();

@@ -85,11 +85,19 @@ impl Mailbox {
     }
 
     /// Appends all mail to `out`.
+    #[inline]
     #[track_caller]
     pub(crate) fn take(&self, out: &mut Vec<Bio>) {
-        if self.has_mail.swap(false, Ordering::SeqCst) {
-            out.append(&mut lock(&self.mail).bios);
+        if self.has_mail() {
+            self.take_all(out);
         }
+    }
+
+    #[inline(never)]
+    #[track_caller]
+    fn take_all(&self, out: &mut Vec<Bio>) {
+        self.has_mail.swap(false, Ordering::SeqCst);
+        out.append(&mut lock(&self.mail).bios);
     }
 
     /// Marks the lane as about to sleep; it must check for mail and the gate once more after this. Earlier rings are

@@ -134,7 +134,7 @@ impl SchedQueue {
         }
         let dir = bio.op().dir();
         let may = self.may_queue(&bio);
-        let in_line = !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
+        let in_line = self.attention && !self.waiting[dir as usize].is_empty() && may != MayQueue::Must;
         if in_line || !self.store.pool.take(now, dir, bio.context(), may) {
             if self.store.table.used() > 0 {
                 return self.wait_for_request(now, bio);
@@ -382,7 +382,7 @@ impl SchedQueue {
         self.store.queued -= 1;
         let request = self.store.table.at_mut(index);
         request.state = State::Ready;
-        request.chosen = true;
+        request.chosen = self.store.hears;
     }
 }
 

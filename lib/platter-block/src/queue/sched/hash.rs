@@ -51,7 +51,7 @@ impl MergeHash {
     }
 
     /// Adds a request that is in no bucket.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, index: u32, start: u64, end: u64) {
         if index as usize >= self.entries.len() {
             self.entries.resize(index as usize + 1, Entry::ABSENT);
