@@ -13,8 +13,8 @@
 //!    as one batch.
 //! 4. **The gate.** `DiskLane::enter` checks the `Gate` once for the batch. If it is not frozen and the device has no
 //!    elevator, the bios go to the lane's own queue, a `DirectQueue`. If a barrier has frozen it, or the device has
-//!    an elevator, they go to the inbox of the shared queue, a `SchedQueue` (`DiskLane::send_all`). Barriers, writes
-//!    that need a flush, and flushes go there (`DiskLane::queue_rest`), but for the lone flush of a sleeping caller
+//!    an elevator, they go to the shared queue, a `SchedQueue` (`DiskLane::send_all`). Barriers, writes that need a
+//!    flush, and flushes go to its inbox (`DiskLane::queue_rest`), but for the lone flush of a sleeping caller
 //!    (`DiskLane::flush_here`).
 //! 5. **The own queue.** A common bio (one piece of aligned memory within all limits, nothing to merge it with, no
 //!    trace, no deadline: `Common::covers`) goes from the batch straight to the driver (`DirectQueue::start_common`).
@@ -85,11 +85,12 @@
 //!
 //! - **Own queues.** Without an elevator each lane has a queue and a driver channel of its own. A batch goes from plug
 //!   to ring without a lock. Lanes of a disk share only the gate, which is checked once per batch, and the tokens.
-//! - **The shared queue.** With an elevator all lanes share one queue with one driver channel (`Control`). A lane puts
-//!   its bios into the inbox and tries the lock (`Runner::run`). The thread that gets it is the runner: it takes the
-//!   whole inbox, runs the queue, delivers completions to all lanes, and checks the inbox again before it finishes. A
-//!   thread that does not get the lock continues, because the runner will see its bios, or a lane that it rings when it
-//!   has run `MOST_ROUNDS` rounds (`Shared::call_runner`). The lock is taken once per batch and metered. What needs no
+//! - **The shared queue.** With an elevator all lanes share one queue with one driver channel (`Control`). A lane tries
+//!   the queue's lock (`Runner::run_at_once`). The thread that gets it is the runner: it takes the whole inbox, hands its
+//!   own bios over behind that, runs the queue, delivers completions to all lanes, and looks for others before it
+//!   finishes. A thread that does not get the lock puts its bios into the inbox, tries once more (`Runner::run`), and
+//!   continues, because the runner will see them, or a lane that it rings when it has run `MOST_ROUNDS` rounds
+//!   (`Shared::call_runner`). The lock is taken once per batch and metered. What needs no
 //!   lock is done outside it: a lane examines its bios before it sends them (`Prebuilt`), and the runner wakes lanes
 //!   after it has released the lock. `bench locks` (docs/locks.md) shows what is left. While threads that were woken
 //!   have not run yet (`Woken`), a synchronous call leaves its bio in the inbox and sleeps; the last of these threads
