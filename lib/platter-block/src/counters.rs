@@ -3,7 +3,6 @@
 use crate::bio::{Bio, Op};
 pub use crate::cell::Cell;
 use crate::fault::Kind;
-use crate::time::Span;
 use alloc::boxed::Box;
 
 mod snapshot;
@@ -134,20 +133,6 @@ impl Counters {
             let end = last.min(2u32.wrapping_shl(bucket).wrapping_sub(1));
             self.depth[(bucket as usize).min(DEPTH_BUCKETS - 1)].add(u64::from(end - next + 1));
             next = end + 1;
-        }
-    }
-
-    /// Counts the time and the bytes of `count` requests that started together and have completed.
-    #[inline(never)]
-    pub(crate) fn completed_together(&self, op: Op, time: Span, count: u64, bytes: u64) {
-        if count == 0 {
-            return;
-        }
-        self.latency_of(op).record_many(time.0, count);
-        match op {
-            Op::Read => self.bytes_read.add(bytes),
-            Op::Write => self.bytes_written.add(bytes),
-            _ => {}
         }
     }
 

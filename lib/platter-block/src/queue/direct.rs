@@ -204,7 +204,8 @@ impl DirectQueue {
     /// which is a broken contract.
     #[inline(always)]
     pub fn complete(&mut self, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        let (mut broken, mut group) = (0, Group::new(now));
+        let (mut broken, mut plain) = (0, 0);
+        let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
         for &completion in completions.iter() {
             let Some(slot) = self.store.slots.get_mut(completion.tag as usize) else {
                 broken += 1;
@@ -221,12 +222,20 @@ impl DirectQueue {
             slot.plain = false;
             self.store.free.push(completion.tag);
             self.in_flight -= 1;
-            group.add(now, &self.counters, (bio.op(), slot.started), bio.len());
+            plain += 1;
+            if slot.started != group.started || bio.op() != group.op {
+                group.count(now, &self.counters);
+                group = Group { op: bio.op(), started: slot.started, count: 0, bytes: 0 };
+            }
+            group.count += 1;
+            group.bytes += bio.len();
             bio.finish();
             self.done.push(bio);
         }
         completions.clear();
-        group.end(now, &self.counters);
+        group.count(now, &self.counters);
+        self.counters.completions.add(plain);
+        self.counters.bios_completed.add(plain);
         broken
     }
 }

@@ -34,46 +34,26 @@ pub(super) struct Shares {
     last: bool,
 }
 
-/// Common completions; those of equal operation and start are counted together. It takes no call by reference, so that a loop
-/// keeps it in registers.
+/// Completions of equal operation and start, counted together.
 pub(super) struct Group {
-    op: Op,
-    started: Time,
-    bytes: u64,
-    /// All completions, and those of them that have been counted.
-    all: u64,
-    counted: u64,
+    pub(super) op: Op,
+    pub(super) started: Time,
+    pub(super) count: u64,
+    pub(super) bytes: u64,
 }
 
 impl Group {
-    /// A driver that carries out requests at once completes those that have started now.
-    #[inline(always)]
-    pub(super) fn new(now: Time) -> Group {
-        Group { op: Op::Read, started: now, bytes: 0, all: 0, counted: 0 }
-    }
-
-    /// Adds a completion. One that differs from the others begins a new group.
-    #[inline(always)]
-    pub(super) fn add(&mut self, now: Time, counters: &Counters, (op, started): (Op, Time), bytes: u64) {
-        if started != self.started || op != self.op {
-            self.count(now, counters);
-            *self = Group { op, started, bytes: 0, all: self.all, counted: self.all };
+    #[inline]
+    pub(super) fn count(&self, now: Time, counters: &Counters) {
+        if self.count == 0 {
+            return;
         }
-        self.all += 1;
-        self.bytes += bytes;
-    }
-
-    #[inline(always)]
-    fn count(&self, now: Time, counters: &Counters) {
-        counters.completed_together(self.op, now.since(self.started), self.all - self.counted, self.bytes);
-    }
-
-    /// Counts what has not been counted.
-    #[inline(always)]
-    pub(super) fn end(&self, now: Time, counters: &Counters) {
-        self.count(now, counters);
-        counters.completions.add(self.all);
-        counters.bios_completed.add(self.all);
+        counters.latency_of(self.op).record_many(now.since(self.started).0, self.count);
+        match self.op {
+            Op::Read => counters.bytes_read.add(self.bytes),
+            Op::Write => counters.bytes_written.add(self.bytes),
+            _ => {}
+        }
     }
 }
 

@@ -135,14 +135,19 @@ impl Store for Scheduler {
 
     #[inline]
     fn complete(queue: &mut Queue<Self>, now: Time, completions: &mut Vec<Completion>) -> u64 {
-        let (mut broken, mut group) = (0, Group::new(now));
+        let (mut broken, mut plain) = (0, 0);
+        let mut group = Group { op: Op::Read, started: now, count: 0, bytes: 0 };
         for &completion in completions.iter() {
-            if !queue.complete_common(now, completion, &mut group) {
+            if queue.complete_common(now, completion, &mut group) {
+                plain += 1;
+            } else {
                 broken += u64::from(queue.complete(now, completion).is_err());
             }
         }
         completions.clear();
-        group.end(now, &queue.counters);
+        group.count(now, &queue.counters);
+        queue.counters.completions.add(plain);
+        queue.counters.bios_completed.add(plain);
         broken
     }
 
@@ -446,7 +451,12 @@ impl SchedQueue {
         let Some((request, mut bio)) = table.take_plain(index, completion.result, plain) else {
             return false;
         };
-        group.add(now, &self.counters, (request.op, request.started), request.len);
+        if request.started != group.started || request.op != group.op {
+            group.count(now, &self.counters);
+            *group = Group { op: request.op, started: request.started, count: 0, bytes: 0 };
+        }
+        group.count += 1;
+        group.bytes += request.len;
         self.in_flight -= 1;
         if let Some(elevator) = elevator {
             if core::mem::take(&mut request.chosen) {
