@@ -172,13 +172,19 @@ impl Channel {
             self.submitter.sign(&mut bio);
         }
         self.outstanding += 1;
-        if bio.deadline().is_some() || !self.timeouts.is_none() {
-            self.timeouts.apply(&self.clock, &mut bio);
-            self.lane.submit_with_care(self.now, self.clock.now(), bio);
+        if bio.deadline().is_some() || !self.timeouts.is_none() || !self.background.fence.is_empty() {
+            self.submit_with_care(bio);
         } else {
-            self.lane.submit(self.now, bio);
+            self.lane.submit_common(self.now, bio);
         }
         Ok(())
+    }
+
+    /// Submits a bio that has a deadline, or while a change is late.
+    #[cold]
+    fn submit_with_care(&mut self, mut bio: Bio) {
+        self.timeouts.apply(&self.clock, &mut bio);
+        self.lane.submit_with_care(self.now, self.clock.now(), bio);
     }
 
     /// Cancels the bios with this token. Bios that no driver has taken complete with

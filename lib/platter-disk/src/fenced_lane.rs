@@ -91,9 +91,15 @@ impl FencedLane {
     #[inline]
     pub(crate) fn submit(&mut self, now: Time, bio: Bio) {
         match bio.deadline().is_none() && self.fence.is_empty() {
-            true => self.lane.submit(now, bio),
+            true => self.submit_common(now, bio),
             false => self.submit_with_care(now, now, bio),
         }
+    }
+
+    /// The same for a bio without a deadline, while no change is late.
+    #[inline]
+    pub(crate) fn submit_common(&mut self, now: Time, bio: Bio) {
+        self.lane.submit(now, bio);
     }
 
     /// Takes a bio that may have a deadline. `at`: the time, if the time of the lane's turn, `now`, may be older.

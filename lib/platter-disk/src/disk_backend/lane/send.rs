@@ -100,7 +100,9 @@ impl DiskLane {
             bio.set_route(route);
             simple += 1;
         });
-        parts.end(Part::Prepare);
+        if self.shared.settings.prebuild {
+            parts.end(Part::Prepare);
+        }
         if simple > 0 {
             self.go_away(simple);
             self.outbox.prebuilt = verdict;
