@@ -133,8 +133,9 @@ pub trait Filter: Clone + Send + Sync + 'static {
         let _ = by;
     }
 
-    /// A bio that was admitted is returned to its submitter. Returns whether another lane may be waiting for this;
-    /// all lanes are then woken.
+    /// A bio that was admitted is returned to its submitter, or is late: its submitter does not wait for it any longer, although
+    /// the device below has it. Called once for each bio. Returns whether another lane may be waiting for this; all lanes
+    /// are then woken.
     ///
     /// A lane that is dropped drops its filter, with the bios that it has admitted, and wakes all lanes after that.
     fn release(&mut self) -> bool {

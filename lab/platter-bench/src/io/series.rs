@@ -22,6 +22,10 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// The interval of a run that ends with its last I/O.
 const UNKNOWN: Duration = Duration::from_secs(1);
 
+/// Most intervals of a job. When there are more, each two become one, which is twice as long: an I/O an hour for a year is
+/// not nine million intervals of a second.
+const MOST: usize = 1200;
+
 /// How long an interval of this job is.
 pub(super) fn interval(job: &JobOptions) -> Span {
     let interval = job.runtime.map_or(UNKNOWN, |runtime| (runtime / PARTS).max(SHORTEST));
@@ -75,9 +79,26 @@ impl Intervals {
             latency.iter().for_each(|one| latencies.merge(one));
             self.points.push(Point { ios: ios - self.before, latencies: latencies.buckets().collect() });
             self.before = ios;
-            self.next += self.step;
             self.keep(latency);
+            if self.points.len() == MOST {
+                self.coarsen();
+            }
+            self.next += self.step;
         }
+    }
+
+    /// Makes one interval of each two.
+    fn coarsen(&mut self) {
+        let pairs = std::mem::take(&mut self.points);
+        let mut pairs = pairs.into_iter();
+        while let Some(mut one) = pairs.next() {
+            if let Some(other) = pairs.next() {
+                one.ios += other.ios;
+                one.latencies.extend(other.latencies);
+            }
+            self.points.push(one);
+        }
+        self.step = Span(self.step.0.saturating_mul(2));
     }
 
     fn keep(&mut self, latency: &mut [LatencyHistogram; DIRECTIONS]) {
@@ -122,10 +143,19 @@ impl Series {
     /// Adds up the jobs, interval by interval.
     pub(super) fn of<'t>(jobs: impl Iterator<Item = &'t Intervals> + Clone, bs: u64) -> Series {
         let step = jobs.clone().map(|job| job.step).max().unwrap_or(Span::ZERO);
-        let count = jobs.clone().map(|job| job.points.len()).max().unwrap_or(0);
+        // Jobs whose intervals are shorter than those of others get as long ones.
+        let alike = jobs.map(|job| {
+            let mut job = job.clone();
+            while job.step < step && job.step > Span::ZERO {
+                job.coarsen();
+            }
+            job
+        });
+        let jobs: Vec<Intervals> = alike.collect();
+        let count = jobs.iter().map(|job| job.points.len()).max().unwrap_or(0);
         let part = |at: usize| {
             let (mut ios, mut latencies) = (0, LatencyHistogram::new());
-            for point in jobs.clone().filter_map(|job| job.points.get(at)) {
+            for point in jobs.iter().filter_map(|job| job.points.get(at)) {
                 ios += point.ios;
                 let middle = |bucket: &Bucket| bucket.low + (bucket.high - bucket.low) / 2;
                 point
@@ -198,6 +228,19 @@ mod tests {
         assert_eq!((series.parts[1].lat_p99_ns, series.parts[3].lat_p99_ns), (None, Some(50)));
         assert_eq!((one.1[0].count(), two.1[0].count()), (3, 2));
         assert_eq!(one.1[0].max(), Some(100));
+    }
+
+    /// One I/O in each of 3,000 intervals, and one beside it that begins late: both have intervals four times as long in the end.
+    #[test]
+    fn a_long_run_has_longer_intervals_and_not_more() {
+        let completions: Vec<(u64, u64)> = (0..3000).map(|at| (at * 10 + 5, 100)).collect();
+        let (long, short) = (job_of(&completions, 30_000), job_of(&[(5, 50), (15, 50)], 30));
+        let series = Series::of([&long.0, &short.0].into_iter(), 1);
+        assert!(series.parts.len() <= MOST && series.parts.len() >= MOST / 2, "{}", series.parts.len());
+        assert_eq!(series.interval, Duration::from_millis(40));
+        let ios = |part: &Part| part.iops * 0.04;
+        assert_eq!((ios(&series.parts[0]).round(), ios(&series.parts[1]).round()), (6.0, 4.0));
+        assert_eq!(long.1[0].count(), 3000);
     }
 
     #[test]

@@ -107,7 +107,8 @@ impl Initial {
     pub(super) fn units_in(&self, die: u32, block: u32, places: Range<u32>) -> impl Iterator<Item = Lying> {
         let (from, all) = self.part(die, block);
         let valid = u64::from(self.valid(die, block));
-        // Unit `n` of the block is at `n * all / valid`. Each following one is so many places on, and this part of one.
+        // Unit `n` lies at place `n * all / valid`. The next unit lies `whole` places further, and one more whenever the sum of the
+        // remainders `part` reaches `valid`. Example: 5 places, 2 units: units at 0 and 2, remainders 0 and 1.
         let (whole, part) = (all / valid.max(1), all % valid.max(1));
         let mut within = (u64::from(places.start).saturating_sub(from) * valid).div_ceil(all.max(1));
         let mut place = from + within * all / valid.max(1);
