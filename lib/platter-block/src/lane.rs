@@ -103,6 +103,13 @@ pub trait Lane: Send {
         self.take_done(out);
     }
 
+    /// [`turn`](Lane::turn) for a program that has nothing else to do: if the device is idle, it holds no requests back for
+    /// merging, as after [`unplug`](Lane::unplug).
+    #[inline]
+    fn poll(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.turn(now, out);
+    }
+
     /// Whether [`take_done`](Lane::take_done) would return any bio.
     fn has_done(&self) -> bool;
 

@@ -40,6 +40,8 @@ impl Marks {
     pub(crate) const OVERDUE: Marks = Marks(2);
     /// The driver is asked to abort it, because it is overdue.
     pub(crate) const ASKED: Marks = Marks(4);
+    /// The driver had it when the device failed.
+    pub(crate) const FAILED: Marks = Marks(8);
 
     pub(crate) const fn contains(self, other: Marks) -> bool {
         self.0 & other.0 == other.0

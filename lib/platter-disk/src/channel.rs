@@ -236,11 +236,11 @@ impl Channel {
     #[inline]
     fn turn(&mut self, out: &mut Vec<Bio>) -> usize {
         let before = out.len();
-        self.lane.turn(self.now, out);
+        self.lane.poll(self.now, out);
         let completed = out.len() - before;
         self.outstanding -= completed;
         if completed == 0 && self.outstanding > 0 && self.lane.in_flight() == 0 {
-            // The disk is idle and the program waits: holding requests back gains nothing.
+            // The disks are idle and the program waits: holding requests back gains nothing. A lane of one disk has seen to that.
             self.lane.unplug(self.now);
             self.lane.run(self.now);
         }

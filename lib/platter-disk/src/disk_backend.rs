@@ -50,6 +50,7 @@ pub(crate) mod poller;
 pub(crate) mod runner;
 mod scope;
 mod silence;
+mod sleepers;
 pub(crate) mod tokens;
 pub(crate) mod unplugs;
 pub(crate) mod woken;

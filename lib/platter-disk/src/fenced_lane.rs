@@ -189,9 +189,20 @@ impl FencedLane {
     /// Runs the lane and appends what has ended for the caller.
     #[inline]
     pub(crate) fn turn(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.turn_by(now, out, |lane, out| lane.turn(now, out));
+    }
+
+    /// [`turn`](FencedLane::turn) for a program that has nothing else to do.
+    #[inline]
+    pub(crate) fn poll(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.turn_by(now, out, |lane, out| lane.poll(now, out));
+    }
+
+    #[inline(always)]
+    fn turn_by(&mut self, now: Time, out: &mut Vec<Bio>, turn: impl FnOnce(&mut dyn Lane, &mut Vec<Bio>)) {
         let before = out.len();
         self.release_held(now);
-        self.lane.turn(now, out);
+        turn(&mut *self.lane, out);
         if self.is_watchful || !self.fence.is_empty() {
             self.settle(now, before, out);
         }

@@ -431,8 +431,9 @@ impl SchedQueue {
     /// Completes a request when it may be overdue, free a request for a waiter or let a barrier begin.
     #[cold]
     fn complete_with_care(&mut self, now: Time, index: u32, result: i64) {
-        let marks = self.store.table.at(index).marks;
-        let result = self.take_back(index, marks, result);
+        let request = self.store.table.at(index);
+        let (marks, several) = (request.marks, request.bios > 1);
+        let result = self.take_back(index, marks, several, result);
         self.look_at_tag(now, index, result);
         self.complete_plainly(now, index, result);
         self.attend(now);

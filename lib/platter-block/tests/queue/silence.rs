@@ -134,8 +134,9 @@ fn an_aborted_request_has_timed_out_and_any_other_result_counts() {
 }
 
 #[test]
-fn all_bios_of_an_aborted_request_have_timed_out() {
-    fn test<L: Queued>(name: &str, mut rig: Rig<L>) {
+fn all_bios_of_an_overdue_request_have_timed_out() {
+    /// `EIO` may be of any one of them, and they are not retried one by one.
+    fn test<L: Queued>(name: &str, mut rig: Rig<L>, result: i64) {
         let slow = submit(&mut rig, Io::read(1 << 19, 512));
         let tokens = [0, 512, 1024].map(|pos| rig.submit(Io::write(pos, 512)));
         rig.run();
@@ -148,13 +149,40 @@ fn all_bios_of_an_aborted_request_have_timed_out() {
         assert_eq!((rig.result(slow), rig.disk().held.len()), (Ok(()), 1), "{name}");
         let over = rig.now + SECOND;
         pass_until(&mut rig, over);
-        rig.disk().finish_with(0, -125);
+        rig.disk().finish_with(0, result);
         rig.run();
         assert!(tokens.iter().all(|&token| rig.result(token) == ABORTED), "{name}");
         assert_eq!((rig.counts().aborts, rig.counts().timeouts), (1, 3), "{name}");
         rig.check_idle();
     }
-    on_all_queues!(Settings { depth: 1, ..limited() }, test);
+    fn aborted<L: Queued>(name: &str, rig: Rig<L>) {
+        test(name, rig, -125);
+    }
+    fn failed<L: Queued>(name: &str, rig: Rig<L>) {
+        test(name, rig, -5);
+    }
+    on_all_queues!(Settings { depth: 1, ..limited() }, aborted);
+    on_all_queues!(Settings { depth: 1, ..limited() }, failed);
+}
+
+/// Another queue of the device was silent, and is not any more.
+#[test]
+fn what_a_failed_disk_had_is_not_retried_when_it_works_again() {
+    fn test<L: Queued>(name: &str, mut rig: Rig<L>) {
+        let token = submit(&mut rig, Io::read(0, 512));
+        let now = rig.now;
+        rig.lane.set_failed(now, true);
+        rig.lane.set_failed(now, false);
+        rig.disk().finish_with(0, -4);
+        rig.run();
+        assert_eq!(rig.failure(token), Some(Kind::Gone), "{name}");
+        let after = submit(&mut rig, Io::read(0, 512));
+        rig.disk().finish_with(0, -4);
+        settle(&mut rig);
+        assert_eq!(rig.result(after), Ok(()), "{name}: as ever");
+        rig.check_idle();
+    }
+    on_all_queues!(limited(), test);
 }
 
 /// The time counts from the start of each request, not from the submission of its bios.

@@ -3,6 +3,7 @@
 use super::freeze::{freezes, lane_of};
 use super::lanes::LaneCell;
 use super::silence::Silent;
+use super::sleepers::Sleepers;
 use super::{NO_CHANNEL, Shared, SharedLane};
 use crate::lock_meter::{Part, Parts};
 use crate::sync::{Ordering, lock};
@@ -28,10 +29,7 @@ enum State {
 
 pub(super) struct Control {
     state: State,
-    /// Some lane went to sleep and could not see the driver's next completion.
-    completions_unseen: bool,
-    /// When the queue must be run even if nothing completes, as lanes that may sleep have been told; `None`: none has asked.
-    told: Option<Option<Time>>,
+    sleepers: Sleepers,
     /// When to check again the lanes that a barrier waits for.
     look_at: Option<Time>,
     /// The queue is silent.
@@ -48,6 +46,8 @@ pub(super) struct Outbox {
     pub(super) bios: VecDeque<Bio>,
     /// What is known of all of them.
     pub(super) prebuilt: Prebuilt,
+    /// The lane's program polls for them: an idle device is started although it is plugged.
+    pub(super) polled: bool,
 }
 
 /// The lane for which the shared queue is run: its own bios bypass the inbox if the queue's lock is free, and its own completions
@@ -65,16 +65,7 @@ impl Control {
     pub(super) fn new(queue: SchedQueue) -> Control {
         let state = State::Waiting(Box::new(queue));
         let (inbox, done) = (Vec::new(), Vec::new());
-        Control {
-            state,
-            completions_unseen: false,
-            told: None,
-            look_at: None,
-            silent: None,
-            inbox,
-            done,
-            failed: 0,
-        }
+        Control { state, sleepers: Sleepers::default(), look_at: None, silent: None, inbox, done, failed: 0 }
     }
 
     /// Opens the driver, if it is not open.
@@ -93,26 +84,10 @@ impl Control {
 
     /// When the shared queue must be run even if nothing completes. A lane that asks is rung if that changes to an earlier time.
     pub(super) fn next_wakeup(&mut self) -> Option<Time> {
-        let alarm = self.alarm();
-        self.told = Some(alarm);
+        let alarm = self.lane_mut().and_then(|lane| lane.next_wakeup());
+        let alarm = Time::earliest(alarm, self.look_at);
+        self.sleepers.tell(alarm);
         alarm
-    }
-
-    fn alarm(&mut self) -> Option<Time> {
-        let look_at = self.look_at;
-        self.lane_mut().and_then(|lane| Time::earliest(lane.next_wakeup(), look_at))
-    }
-
-    /// Whether lanes that may sleep must be rung, because the queue must be run earlier than they know.
-    #[inline]
-    fn is_earlier_than_told(&mut self) -> bool {
-        let Some(told) = self.told else { return false };
-        let earlier = self.alarm().is_some_and(|at| told.is_none_or(|known| at < known));
-        if earlier {
-            // All are rung, and ask again before they sleep.
-            self.told = None;
-        }
-        earlier
     }
 
     /// The queue's lane, for dropping the device.
@@ -142,9 +117,7 @@ impl Control {
     /// there is something to do.
     pub(super) fn listen(&mut self, handles: &mut Vec<i32>) -> bool {
         let complete = self.lane_mut().is_some_and(|lane| lane.wait_handles(handles));
-        self.completions_unseen |= !complete;
-        // What the lane has asked before may be out of date by now.
-        self.told.get_or_insert(None);
+        self.sleepers.listen(complete);
         complete
     }
 }
@@ -261,7 +234,9 @@ impl Shared {
     #[inline(always)]
     fn run_queue(&self, now: Time, control: &mut Control, outbox: Option<&mut Outbox>, waits: bool) {
         let mut parts = Parts::begin();
-        let Control { state: State::Open(lane), inbox, look_at, .. } = control else { return };
+        let Control { state: State::Open(lane), inbox, look_at, sleepers, silent, .. } = control else {
+            return;
+        };
         *look_at = None;
         if lane.queue.barrier_pending() || inbox.iter().any(|(bio, _)| freezes(bio)) {
             *look_at = self.lanes.drain(now, &mut lane.queue, self.clock.simulated().is_some());
@@ -273,11 +248,13 @@ impl Shared {
         if !inbox.is_empty() {
             inbox.drain(..).for_each(|(bio, prebuilt)| lane.queue.submit_prebuilt(now, bio, prebuilt));
         }
+        let mut polled = false;
         // Behind what this lane has put into the inbox before.
-        if let Some(outbox) = outbox
-            && !outbox.bios.is_empty()
-        {
-            lane.queue.submit_batch(now, &mut outbox.bios, outbox.prebuilt);
+        if let Some(outbox) = outbox {
+            polled = outbox.polled;
+            if !outbox.bios.is_empty() {
+                lane.queue.submit_batch(now, &mut outbox.bios, outbox.prebuilt);
+            }
         }
         if waits {
             lane.queue.unplug_for_waiter(now);
@@ -288,6 +265,9 @@ impl Shared {
         parts.end(Part::Enqueue);
         let stalled = lane.queue.stalled_barriers();
         let was_idle = lane.begin(now);
+        if polled && was_idle && !lane.queue.has_done() {
+            lane.queue.unplug_for_waiter(now);
+        }
         if !lane.queue.holds_all_back() {
             lane.end(now, 0, was_idle);
         }
@@ -296,15 +276,13 @@ impl Shared {
         }
         let (is_silent, is_plugged, in_flight) =
             (lane.queue.is_silent(), lane.queue.is_plugged(), lane.in_flight());
-        self.note_silence(is_silent, &mut control.silent);
+        self.note_silence(is_silent, silent);
         if self.unplugs.tell(is_plugged) {
             self.control.again();
         }
         self.control_in_flight.store(in_flight, Ordering::Relaxed);
-        // A lane that polls for the others sleeps until the old alarm, and the lane that runs the queue now may go
-        // away.
-        if control.is_earlier_than_told() || control.completions_unseen && in_flight > 0 {
-            control.completions_unseen &= in_flight == 0;
+        // The lane that runs the queue now may go away.
+        if sleepers.must_be_rung(in_flight, || Time::earliest(lane.next_wakeup(), *look_at)) {
             self.lanes.ring_pollers();
         }
         parts.end(Part::Dispatch);

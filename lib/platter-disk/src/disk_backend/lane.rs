@@ -247,6 +247,13 @@ impl Lane for DiskLane {
     }
 
     #[inline]
+    fn poll(&mut self, now: Time, out: &mut Vec<Bio>) {
+        self.outbox.polled = true;
+        self.turn(now, out);
+        self.outbox.polled = false;
+    }
+
+    #[inline]
     fn take_done(&mut self, out: &mut Vec<Bio>) {
         if self.bouncer.out > 0 {
             self.unwrap_bounced();

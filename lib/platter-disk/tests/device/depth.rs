@@ -1,9 +1,12 @@
 //! How lanes with their own queues share the device's depth.
 
 use crate::fake::{Fake, Options};
+use crate::kinds::make;
 use crate::rig::submit;
 use platter_block::bio::{Bio, Flags};
 use platter_disk::channel::Channel;
+use platter_disk::device::Device;
+use platter_disk::disk_backend::DiskSettings;
 
 const DEPTH: u32 = 16;
 /// Distance from one request to the next, so that nothing merges, and from one lane to the next.
@@ -98,6 +101,25 @@ fn lanes_that_go_short_share_the_depth() {
             let fair = f64::from(COUNTED) * expected / all;
             assert!((in_flight - expected).abs() < 0.5, "{wants:?}: {got:?}");
             assert!((f64::from(completed) / fair - 1.0).abs() < 0.2, "{wants:?}: {got:?}");
+        }
+    }
+}
+
+/// The queue holds a request back for merging, but not while the disk is idle and the program waits. So each I/O takes its lock once:
+/// a second round to start the request doubled the cost of an I/O at depth 1.
+#[test]
+fn a_polling_program_starts_an_idle_disk_in_the_round_that_takes_its_bio() {
+    for elevator in ["noop", "deadline"] {
+        let device = Device::ram_with(AREA, DiskSettings::default(), make(elevator)).unwrap();
+        let mut channel = device.channel(1).unwrap();
+        let mut done = vec![Bio::read(0, vec![0; 512]).unwrap()];
+        for at in 0..64 {
+            let mut bio = done.pop().unwrap();
+            bio.rewind(at * APART, 512);
+            let before = device.counters().lock_acquisitions;
+            submit(&mut channel, bio);
+            assert_eq!(channel.poll(&mut done), 1, "{elevator}");
+            assert_eq!(device.counters().lock_acquisitions, before + 1, "{elevator}: I/O {at}");
         }
     }
 }

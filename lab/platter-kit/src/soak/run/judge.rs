@@ -175,7 +175,9 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        let is_late = fault.kind == Kind::TimedOut && may_flush(live);
+        // Behind a cache an I/O ends with the error of a page rather than with that of its flush.
+        let is_hidden = self.stack().has("cache") && self.may_be_aborted(live);
+        let is_late = may_flush(live) && (fault.kind == Kind::TimedOut || is_hidden);
         let repeats = fault.kind == Kind::FlushFailed && self.may_repeat_its_own(live);
         self.judged.flush_lost |= is_late || repeats || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
@@ -493,9 +495,10 @@ impl Run<'_> {
     }
 
     /// Whether an I/O may have two flushes of one disk, the first of which was aborted, so that the second has failed with it: the
-    /// I/O ends as either of them.
+    /// I/O ends as either of them. A cache flushes before the data and behind it.
     fn may_repeat_its_own(&self, live: &Live) -> bool {
-        let twice = || (0..self.disks.len()).any(|disk| self.stack().ways_to(disk) > 1);
+        let cached = self.stack().has("cache");
+        let twice = || cached || (0..self.disks.len()).any(|disk| self.stack().ways_to(disk) > 1);
         may_flush(live) && self.may_be_aborted(live) && twice()
     }
 

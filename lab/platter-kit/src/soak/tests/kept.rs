@@ -501,3 +501,30 @@ fn a_write_may_repeat_the_failure_of_its_own_flush() {
     let steps = [(0, flush_sticks(1)), (1, submit(Way::Channel(0), [write]))];
     assert_eq!(found(&over(1_100_047_537, vec![patient(1), patient(2)], stack, steps)), None);
 }
+
+/// A write through a cache of several shards ends with the error of a page that another one wrote back meanwhile. The flush before its
+/// data is aborted, so the next one fails, and the program has seen no other sign of that.
+#[test]
+fn a_write_may_hide_the_failure_of_its_flush() {
+    let mut disk = patient(2);
+    let ModelPlan::Jittery(jitter) = &mut disk.model else { unreachable!("a patient disk is jittery") };
+    let limits = Limits::unlimited(4096).with_max_segments(3).with_max_segment_size(4096);
+    jitter.geometry = Geometry::new(61_440, limits).with_features(DiskFeatures::NONE.with_write_cache(true));
+    jitter.jitter = 4_000_000;
+    let mut stack = cache([327_680, 10, 0, 0, 0, 50, 1000, 1000, 1, 4], Node::Disk(0));
+    if let Node::Layer { values, .. } = &mut stack {
+        values.extend([("shards", 2), ("extent", 16_384)]);
+    }
+    let io = |op, at, blocks, flags| Io { op, at, blocks, flags, ..IO };
+    let first = [io(Op::Read, 6, 1, Flags::FUA), io(Op::Write, 7, 6, Flags::SYNC)];
+    let durable = io(Op::Write, 0, 2, Flags::FUA | Flags::PREFLUSH);
+    let last = [io(Op::Write, 4, 8, Flags::NONE), io(Op::Read, 3, 1, Flags::SYNC)];
+    let steps = [
+        (5, submit(Way::Channel(0), first)),
+        (22, flush_sticks(0)),
+        (23, submit(Way::Channel(0), [durable])),
+        (24, submit(Way::Channel(0), last)),
+        (29, Act::Strike(0, Strike { op: Some(Op::Write), blow: Blow::Error })),
+    ];
+    assert_eq!(found(&plan(1_500_001_965, disk, stack, steps)), None);
+}

@@ -36,15 +36,17 @@ pub(in crate::queue) struct Silence {
     /// Those that the driver has not been asked to abort yet.
     to_ask: Vec<u32>,
     silent: bool,
+    /// Requests that the driver had when the device failed, and still has.
+    failed: u32,
 }
 
 impl Silence {
     pub(in crate::queue) const NONE: Silence =
-        Silence { due: NEVER, overdue: Vec::new(), to_ask: Vec::new(), silent: false };
+        Silence { due: NEVER, overdue: Vec::new(), to_ask: Vec::new(), silent: false, failed: 0 };
 
     /// Whether completions must be looked at.
     pub(in crate::queue) fn is_watched(&self) -> bool {
-        self.silent || !self.overdue.is_empty()
+        self.silent || !self.overdue.is_empty() || self.failed > 0
     }
 }
 
@@ -141,19 +143,25 @@ impl<S: Store> Queue<S> {
     }
 
     /// The driver has returned a request with these marks, which is not counted as in flight any more. Returns the result that
-    /// counts: an error that passes is not one of the device, and what is not retried because its time is over, or because the
-    /// device has failed, ends with that.
-    pub(in crate::queue) fn take_back(&mut self, tag: u32, marks: Marks, result: i64) -> i64 {
+    /// counts: an error that passes is not one of the device, nor is that of a request of `several` bios one of each, and what is
+    /// not retried because its time is over, or because the device has failed, ends with that.
+    ///
+    /// Example: reads of a good and of a bad sector share a request that ends with `EIO`. They would be retried one by one, and the first
+    /// would succeed. If the request is overdue they are not, and `EIO` would be wrong for the first.
+    pub(in crate::queue) fn take_back(&mut self, tag: u32, marks: Marks, several: bool, result: i64) -> i64 {
         self.silence.silent &= self.in_flight > 0;
         if marks.contains(Marks::OVERDUE) {
             self.silence.overdue.retain(|overdue| overdue.tag != tag);
             self.silence.to_ask.retain(|&other| other != tag);
         }
-        let passes = || result == Completion::ABORTED || fault_of(Op::Read, result).is_transient();
-        match result < 0 && (marks.contains(Marks::ASKED) || self.failed) && passes() {
-            true if marks.contains(Marks::ASKED) => ETIMEDOUT,
-            true => ENODEV,
-            false => result,
+        self.silence.failed -= u32::from(marks.contains(Marks::FAILED));
+        let passes = || several || result == Completion::ABORTED || fault_of(Op::Read, result).is_transient();
+        match marks {
+            _ if result >= 0 || !passes() => result,
+            asked if asked.contains(Marks::ASKED) => ETIMEDOUT,
+            // Also if the device works again by now: the request has lost its retries.
+            failed if failed.contains(Marks::FAILED) => ENODEV,
+            _ => result,
         }
     }
 
@@ -166,6 +174,10 @@ impl<S: Store> Queue<S> {
         self.failed = failed;
         if failed {
             self.flag_started(Flags::LAST);
+            for tag in self.store.tags() {
+                self.silence.failed += u32::from(!self.store.marks(tag).contains(Marks::FAILED));
+                self.store.marks(tag).add(Marks::FAILED);
+            }
             self.withdraw(now, &|_| true, Kind::Gone);
         }
         self.attend(now);

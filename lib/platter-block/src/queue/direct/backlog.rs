@@ -362,7 +362,7 @@ impl DirectQueue {
         self.in_flight -= 1;
         self.counters.completions.add(1);
         self.counters.latency_of(first.op()).record(now.since(slot.started).0);
-        let result = self.take_back(tag, slot.marks, result);
+        let result = self.take_back(tag, slot.marks, !slot.more.is_empty(), result);
         if slot.more.is_empty() {
             self.complete_single(now, first, result);
         } else {
