@@ -33,13 +33,10 @@ mod dirty;
 mod disk_writes;
 mod engine;
 mod extents;
-mod fill;
-mod flush;
 mod frame;
 #[allow(unsafe_code)]
 mod frames;
 mod handles;
-mod hold;
 mod holds;
 mod inbox;
 mod inflow;
@@ -65,7 +62,6 @@ pub mod readahead;
 pub mod replace;
 #[allow(unsafe_code)]
 mod resident;
-mod room;
 mod sharded;
 mod shared;
 mod status;

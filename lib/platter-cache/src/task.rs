@@ -32,14 +32,14 @@
 //!   operation on its range, a job, its handle, or its next turn. Reads go page by page, as in the kernels, so that
 //!   each policy is called as it was designed for (`platter-cache/src/read.rs`). Data is copied after the lock is
 //!   released; the page stays pinned until then. A page that a reader waits for is held for it
-//!   (`platter-cache/src/hold.rs`).
+//!   (`platter-cache/src/read.rs`).
 //! - **Without the lock** a sleeping caller whose own I/O brought all that it needs copies from the frames and leaves
 //!   the completion in an `Inbox` for the next thread that takes the lock (`platter-cache/src/inbox.rs`), unless tasks
 //!   wait for it (`Engine::publish_urgency`). Writes are copied after a turn and end likewise (`late.rs`), or in the
 //!   next turn; others wait as for an I/O that fills the page (`platter-cache/src/inflow.rs`, `moves.rs`).
 //!   **Invariant:** no data is copied under the lock of a shard.
 //! - **Waiting in line.** Tasks that wait for frames or for fewer dirty pages stand in a `Line` in order of arrival
-//!   (`platter-stack/src/kit/lanes.rs`, `platter-cache/src/room.rs`), and `Engine::grant` wakes as many as there is
+//!   (`platter-stack/src/kit/lanes.rs`, `platter-cache/src/write.rs`), and `Engine::grant` wakes as many as there is
 //!   room for. Tasks of a writer with more than its share of dirty pages have a line of their own
 //!   (`platter-cache/src/writers.rs`).
 //! - **One read at a time.** The policy `2.6.6+lock` runs one read of a handle at a time. A read that could continue
@@ -85,6 +85,9 @@ use platter_block::bio::{Bio, Flags, Op};
 use platter_block::fault::{Fault, Kind, Stage};
 use platter_block::time::Time;
 use std::ops::Range;
+
+/// Flags of writes that wait for the disk.
+pub(super) const DURABLE: Flags = Flags::FUA.union(Flags::HARD_BARRIER);
 
 /// Turns in which a task tries again before it waits for a copy: to copy a page takes less than a microsecond, to wake a thread
 /// several. What it gains was not measured. If the thread that copies does not run, that many turns are lost.

@@ -82,7 +82,7 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
     (
         "lib/platter-cache/src/engine.rs",
         "Engine",
-        11,
+        7,
         "one state under one lock; each file has the steps of one kind of task",
     ),
     (
@@ -90,12 +90,6 @@ const SPREAD: &[(&str, &str, usize, &str)] = &[
         "Device",
         10,
         "the handle that programs hold; each file has one way to call",
-    ),
-    (
-        "lib/platter-disk/src/disk_backend/lane.rs",
-        "DiskLane",
-        6,
-        "the common case stands in one file; what is rare has files of its own",
     ),
     (
         "lab/platter-kit/src/lib.rs",

@@ -21,8 +21,6 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-mod changes;
-mod memory;
 mod seldom;
 mod send;
 

@@ -7,6 +7,7 @@ use super::stack::{Node, Planter, Share};
 use super::{Act, NOT_BEHIND, Plan, SECTORS, Step, Way, limit_time, shard, steps};
 use platter_block::bio::Op;
 use platter_block::time::Span;
+use platter_disk::disk_backend::OnReturn;
 use platter_sim::fault::{Blow, Lands, Strike};
 use platter_sim::rng::Rng;
 
@@ -78,7 +79,8 @@ fn strike(rng: &mut Rng, acts: &mut Vec<Act>, disks: u32) {
     }
 }
 
-/// Bounds the times of elevators below a cache that wakes up often.
+/// Bounds the times of elevators below a cache that wakes up often, and has disks behind paths work again when they answer: a call
+/// without a deadline waits for that, and the cache wakes up a million times meanwhile.
 pub(super) fn hasten(stack: &Node, disks: &mut [DiskPlan], acts: &mut [Act]) {
     if !stack.wakes_often() {
         return;
@@ -89,6 +91,9 @@ pub(super) fn hasten(stack: &Node, disks: &mut [DiskPlan], acts: &mut [Act]) {
     });
     let first = disks.iter_mut().filter_map(|disk| disk.elevator.as_mut());
     first.chain(switched).for_each(ElevatorPlan::hasten);
+    for disk in disks.iter_mut().filter(|disk| disk.transport.is_some()) {
+        disk.settings.on_return = OnReturn::Refresh;
+    }
 }
 
 /// Puts two arrays over the first two disks, one after the other, in some runs: one over the first halves, and one over the second

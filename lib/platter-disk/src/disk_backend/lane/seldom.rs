@@ -1,18 +1,24 @@
-//! What a lane does seldom: opening, cancelling, and its work when the gate is not in its usual state, bios are with the
-//! shared queue, depth is short, or requests have been given up.
+//! What a lane does seldom: opening, cancelling, its work when the gate is not in its usual state, bios are with the shared queue, depth
+//! is short, or requests have been given up; memory that must be bounced; what changes during the life of a lane (its driver, the size
+//! of the device, the registered regions); and its end.
 
 use super::super::Shared;
 use super::super::control::{Outbox, Runs};
 use super::super::depth::Depth;
 use super::super::gate::View;
+use super::super::others::Others;
 use super::DiskLane;
 use crate::bounce::Bouncer;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, lock};
 use crate::wake::Sleeper;
 use platter_block::backend::LaneUse;
+use platter_block::bio::{Bio, Op};
+use platter_block::command::MemoryUse;
 use platter_block::counters::Counters;
-use platter_block::fault::Error;
+use platter_block::driver::Driver;
+use platter_block::fault::{Error, Fault, Kind, Stage};
 use platter_block::lane::{Cancel, Lane};
+use platter_block::queue::DirectLane;
 use platter_block::time::{Span, Time};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -251,6 +257,200 @@ impl DiskLane {
         if self.fails && !self.shared.gate.look().is_failed() {
             self.fails = false;
             local.queue.set_failed(now, false);
+        }
+    }
+}
+
+// The memory of a lane's bios: checked once, and bounced if it is misaligned.
+impl DiskLane {
+    /// Checks the memory of a bio, which the queues rely on. Returns the bio, or a bounced one in its place if the
+    /// memory is misaligned; `None`: the bio has failed.
+    #[inline]
+    pub(super) fn check_memory(&mut self, bio: Bio) -> Option<Bio> {
+        if bio.op() == Op::Command {
+            return self.check_command(bio);
+        }
+        match self.shared.geometry.limits.check_memory(&bio, self.size) {
+            Ok(()) => Some(bio),
+            Err(fault) => self.bounce(bio, fault),
+        }
+    }
+
+    /// The same for a command, which may say itself how the device gets at its data.
+    #[cold]
+    fn check_command(&mut self, bio: Bio) -> Option<Bio> {
+        let limits = &self.shared.geometry.limits;
+        let checked = limits.check_memory(&bio, self.size);
+        let memory = bio.command().map_or(MemoryUse::Auto, |command| command.memory());
+        let copies = match (checked, memory) {
+            (Err(fault), _) if fault.kind != Kind::Misaligned => Err(fault),
+            (Err(fault), MemoryUse::Mapped) => Err(fault),
+            (Err(_), _) if self.shared.settings.bounce || memory == MemoryUse::Copied => Ok(true),
+            (Err(fault), _) => Err(fault),
+            (Ok(()), memory) => Ok(memory == MemoryUse::Copied),
+        };
+        let counters = &self.cell.counters;
+        match copies {
+            Ok(true) if !bio.is_empty() => match self.bouncer.wrap(limits, bio) {
+                Ok(bio) => {
+                    counters.commands_copied.add(1);
+                    Some(bio)
+                }
+                Err(refused) => {
+                    self.refuse(refused, Fault::new(Kind::NoMemory, Stage::Queue));
+                    None
+                }
+            },
+            Ok(_) => {
+                counters.commands_mapped.add(u64::from(!bio.is_empty()));
+                Some(bio)
+            }
+            Err(fault) => {
+                self.refuse(bio, fault);
+                None
+            }
+        }
+    }
+
+    /// Makes a bounced bio in place of a misaligned one, if bouncing is allowed and helps.
+    #[cold]
+    pub(super) fn bounce(&mut self, mut bio: Bio, fault: Fault) -> Option<Bio> {
+        let limits = &self.shared.geometry.limits;
+        if let Err(range) = limits.check_range(bio.pos(), bio.len(), self.shared.extent.size()) {
+            // At once: if the disk grows before a queue checks it, the queue would accept it with this memory.
+            let fault = self.shared.extent.past_the_end(&bio, range);
+            self.refuse(bio, fault);
+            return None;
+        }
+        if fault.kind == Kind::Misaligned && self.shared.settings.bounce {
+            match self.bouncer.wrap(limits, bio) {
+                Ok(bio) => return Some(bio),
+                Err(refused) => bio = refused,
+            }
+        }
+        self.refuse(bio, fault);
+        None
+    }
+
+    /// Fails a bio that is in no queue.
+    #[cold]
+    pub(super) fn refuse(&mut self, mut bio: Bio, fault: Fault) {
+        bio.fail(fault);
+        self.cell.counters.refused(&bio);
+        self.done.push(bio);
+    }
+
+    #[cold]
+    pub(super) fn unwrap_bounced(&mut self) {
+        for bio in &mut self.done {
+            if let Some(bytes) = self.bouncer.unwrap(bio) {
+                self.cell.counters.bytes_bounced.add(bytes);
+            }
+        }
+        if self.is_idle() {
+            self.bouncer.out = 0;
+        }
+    }
+}
+
+// What changes during the life of a lane, and its end.
+impl DiskLane {
+    /// Gives the lane a queue of its own.
+    pub(super) fn set_driver(&mut self, driver: Box<dyn Driver>) {
+        self.cell.set_driver(&driver);
+        let mut queue = self.shared.make_queue(&self.cell.counters);
+        // Before the sink: a change between the two is seen once more.
+        self.sink_change = self.shared.sink_changes.load(Ordering::SeqCst);
+        queue.set_sink(self.shared.new_sink());
+        queue.set_watch(Some(Others::new(&self.shared, Some(Arc::clone(&self.cell)))));
+        let mut local = DirectLane::new(queue, driver);
+        local.set_reopen(self.shared.reopener(self.lane_use, Some(Arc::clone(&self.cell))));
+        self.local = Some(local);
+        // Sleeping threads do not listen to it yet.
+        self.cell.mailbox.ring();
+        // The driver was told of the regions when it was opened; the next batch looks up which they are.
+        self.regions.clear();
+        (self.expected, self.looked) = (View::NEVER, View::NEVER);
+    }
+
+    /// Updates the device's size and the trace, registers the present regions with the lane's driver, and withdraws the others.
+    pub(super) fn look_up_changes(&mut self) {
+        if self.size != self.shared.extent.size() {
+            self.resize();
+        }
+        let change = self.shared.sink_changes.load(Ordering::SeqCst);
+        if self.sink_change != change
+            && let Some(local) = &mut self.local
+        {
+            self.sink_change = change;
+            local.queue.set_sink(self.shared.new_sink());
+        }
+        let Some(local) = &mut self.local else { return };
+        let regions = lock(&self.shared.regions);
+        self.regions.retain(|&id| {
+            let stays = regions.iter().any(|region| region.id == id);
+            if !stays {
+                local.unregister(id);
+            }
+            stays
+        });
+        for region in regions.iter() {
+            if !self.regions.contains(&region.id) {
+                local.register(region);
+                self.regions.push(region.id);
+            }
+        }
+    }
+
+    /// The device's size differs from the one in the lane's queue.
+    #[cold]
+    pub(super) fn resize(&mut self) {
+        let (size, largest) = self.shared.extent.sizes();
+        self.size = size;
+        self.examiner = self.shared.examiner(size);
+        if let Some(local) = &mut self.local {
+            local.queue.set_size(size, largest);
+        }
+    }
+
+    /// The device had an elevator when the lane was opened and has none now.
+    #[cold]
+    pub(super) fn open_late(&mut self) -> bool {
+        match self.shared.open_driver(self.lane_use) {
+            Ok(driver) => {
+                self.set_driver(driver);
+                self.look_up_changes();
+                self.cell.mailbox.ring();
+                true
+            }
+            Err(error) => {
+                // Not counted as failures, like those of the shared queue.
+                for mut bio in self.plug.drain(..) {
+                    bio.fail(error.fault);
+                    self.done.push(bio);
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Drop for DiskLane {
+    fn drop(&mut self) {
+        if let Some(local) = self.local.take() {
+            // The wait is limited: requests that the disk does not return in time are left to another thread.
+            self.shared.close_lane(local, self.silent.take(), self.left.clone());
+        }
+        self.cell.busy.leave();
+        self.depth.close(&self.shared);
+        // Bios in the shared queue are carried out without the lane.
+        self.unplug(self.shared.clock.now());
+        let (left, holder) = (self.left.take(), Arc::downgrade(&self.shared));
+        self.shared.lanes.remove(self.route, self.away, || left?.keep_late(holder));
+        if self.away > 0 || self.shared.gate.look().is_frozen() {
+            // The thread that runs the queue may be in its last round, and no other visit follows: after this wait it has been run.
+            self.shared.run_control(self.shared.clock.now(), None);
+            self.shared.with_control(|_| ());
         }
     }
 }
