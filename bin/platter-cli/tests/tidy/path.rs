@@ -8,14 +8,25 @@ const MAP: &str = "docs/architecture.md";
 /// The table of the path that does not grow.
 const READ: &str = "path";
 /// The tables: their pages and the names in their marks.
-const TABLES: &[(&str, &str)] =
-    &[(PAGE, READ), (PAGE, "cached write"), (PAGE, "barrier"), (PAGE, "nbd write"), (MAP, "places")];
+const TABLES: &[(&str, &str)] = &[
+    (PAGE, READ),
+    (PAGE, COLD),
+    (PAGE, "cached write"),
+    (PAGE, "barrier"),
+    (PAGE, "nbd write"),
+    (MAP, "places"),
+];
 
 /// Most lines of the map.
 const MOST_OF_MAP: usize = 150;
 /// Most files of the path of a read, and most lines of all of them without their tests.
 const MOST_FILES: usize = 12;
 const MOST_LINES: usize = 3_000;
+
+/// The table of a read that the page cache has not, and most files of the cache in it.
+const COLD: &str = "cold read";
+const CACHE: &str = "lib/platter-cache/";
+const MOST_OF_CACHE: usize = 4;
 
 /// What stands between the marks of a table.
 fn table<'a>(page: &'a str, name: &str) -> &'a str {
@@ -77,6 +88,11 @@ fn problems_of(files: &[File], page: &str, name: &str) -> Vec<String> {
             "{page}: the path has {} files with {total} lines; at most {MOST_FILES} and {MOST_LINES}",
             rows.len()
         ));
+    }
+    let of_cache = rows.iter().filter(|(path, _)| path.starts_with(CACHE)).count();
+    if name == COLD && of_cache > MOST_OF_CACHE {
+        problems
+            .push(format!("{page}: a cold read has {of_cache} files of the cache; at most {MOST_OF_CACHE}"));
     }
     problems
 }
