@@ -44,8 +44,6 @@ const SCOPES: &[(&str, &str)] = &[
     ("::poller::State", "poller"),
     ("::lane_pool::PoolState", "lane pool"),
     ("dyn platter_block::driver::Outstanding", "driver counts"),
-    ("::doubts::Owner)", "leftovers"),
-    ("::doubts::", "doubts"),
     ("Vec<bool>", "thread numbers"),
     ("::service::", "service"),
     ("::future::", "future"),
