@@ -60,13 +60,16 @@ pub struct Submission<'a> {
     pub soft: bool,
     /// All or nothing after a power cut.
     pub atomic: bool,
+    /// The [moment](Oracle::moment) at which the program gave it to a channel that it polls later; `None`: now. It does not wait for
+    /// what became late in between.
+    pub since: Option<u64>,
 }
 
 impl Submission<'_> {
     /// An I/O without contents and flags.
     pub fn new(op: Op, sector: u64, count: u64) -> Submission<'static> {
         let (fua, preflush, hard, soft, atomic) = (false, false, false, false, false);
-        Submission { op, sector, count, contents: &[], fua, preflush, hard, soft, atomic }
+        Submission { op, sector, count, contents: &[], fua, preflush, hard, soft, atomic, since: None }
     }
 }
 
@@ -143,6 +146,8 @@ struct Pending {
     sector: u64,
     count: u64,
     start: u64,
+    /// When the program gave it to a channel.
+    since: u64,
     place: u64,
     fua: bool,
     preflush: bool,
@@ -223,6 +228,12 @@ impl Oracle {
         Oracle { drops, ..self }
     }
 
+    /// This moment, for [`Submission::since`].
+    pub fn moment(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
     /// The program submits an I/O under a number that it has not used before. Several that it submits as one
     /// batch come in their order.
     pub fn submit(&mut self, id: u64, io: &Submission<'_>) {
@@ -234,6 +245,7 @@ impl Oracle {
             sector: io.sector,
             count: io.count,
             start: self.now,
+            since: io.since.unwrap_or(self.now),
             place: self.place,
             fua: io.fua || io.hard,
             preflush: io.preflush || io.hard || io.op == Op::Flush,
@@ -244,7 +256,8 @@ impl Oracle {
             let oldest = self.oldest_read();
             for index in 0..io.count {
                 let content = io.contents.get(index as usize).copied().unwrap_or(0);
-                let version = Version::new(id, content, self.now, self.place, self.session, io.atomic);
+                let mut version = Version::new(id, content, self.now, self.place, self.session, io.atomic);
+                version.submitted = pending.since;
                 self.sectors.entry(io.sector + index).or_default().add(version, oldest);
             }
         }
@@ -350,13 +363,13 @@ impl Oracle {
     }
 
     fn at(&self, pending: &Pending) -> Now {
-        self.reading(pending.start, pending.place, self.now)
+        Now { since: pending.since, ..self.reading(pending.start, pending.place, self.now) }
     }
 
     /// A read that was submitted at `start` with this place in the order, and completes at `at`.
     fn reading(&self, start: u64, place: u64, at: u64) -> Now {
         let (session, proved, drops) = (self.session, self.proved, self.drops);
-        Now { start, place, session, proved, at, settles: !self.remembers, drops }
+        Now { start, since: start, place, session, proved, at, settles: !self.remembers, drops }
     }
 
     /// Everything with a place below `proved` has survived, so no read may have returned older contents.

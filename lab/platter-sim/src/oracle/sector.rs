@@ -18,7 +18,7 @@ pub(super) struct Version {
     content: u64,
     /// Events: its submission; it is known to be after everything that had ended at this one, first its submission; from
     /// this one on it changes nothing any more.
-    submitted: u64,
+    pub(super) submitted: u64,
     after: u64,
     end: u64,
     /// When the program learned that it is late.
@@ -45,6 +45,8 @@ pub(super) struct Version {
 /// When a read happens.
 pub(super) struct Now {
     pub(super) start: u64,
+    /// When the program gave the read to a channel.
+    pub(super) since: u64,
     pub(super) place: u64,
     pub(super) session: u32,
     pub(super) proved: u64,
@@ -314,7 +316,7 @@ impl Sector {
             }
         }
         if now.settles {
-            self.returned(now.start, now.at);
+            self.returned(now.since, now.at);
         }
         // Only contents that survived a cut determine the state after the cut.
         if fits.iter().any(|&i| self.versions[i].session == now.session) {
@@ -331,7 +333,7 @@ impl Sector {
     /// A read that was submitted after a write became late shows whether the write happened.
     fn settle_late(&mut self, found: usize, now: &Now) {
         let found = self.versions[found].clone();
-        for version in self.versions.iter_mut().filter(|v| v.late < now.start) {
+        for version in self.versions.iter_mut().filter(|v| v.late < now.since) {
             version.gone |= found.before(version);
             if version.id == found.id {
                 // It happened after all.

@@ -6,6 +6,7 @@ struct Rig {
 }
 
 const NOTHING: Submission<'static> = Submission {
+    since: None,
     op: Op::Flush,
     sector: 0,
     count: 0,
@@ -565,5 +566,25 @@ fn what_a_failed_write_has_shown_may_be_seen_by_reads_of_its_time() {
         rig.oracle.complete_read(other, &[1]).expect("it was there all the time");
         rig.write(0, 3);
         assert_eq!(rig.read(0, 2), Some(Rule::Stale));
+    }
+}
+
+/// What a channel has before a write becomes late does not wait for it, although the disk gets it afterwards. So a read says nothing
+/// about what the late write does next, and a write that was acknowledged may be overwritten.
+#[test]
+fn what_a_channel_had_before_is_beside_a_late_write() {
+    for before in [true, false] {
+        let mut rig = Rig::new(false);
+        let late = [rig.begin(0, 1), rig.begin(1, 1)];
+        let early = rig.oracle.moment();
+        late.iter().for_each(|&id| rig.oracle.complete(id, Outcome::Late));
+        let since = Some(if before { early } else { rig.oracle.moment() });
+        let read = rig.submit(&Submission { op: Op::Read, sector: 0, count: 1, since, ..NOTHING });
+        assert_eq!(rig.oracle.complete_read(read, &[0]), Ok(()));
+        assert_eq!(rig.read(0, 1), if before { None } else { Some(Rule::Stale) });
+        let io = Submission { op: Op::Write, sector: 1, count: 1, contents: &[2], since, ..NOTHING };
+        let write = rig.submit(&io);
+        rig.done(write);
+        assert_eq!(rig.oracle.may_land(1, 1, false).is_ok(), before);
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Live {
     pub(super) lent: bool,
     /// When it got its place, in events of the program.
     pub(super) event: u64,
+    /// When a channel got it, of those of the oracle.
+    pub(super) since: Option<u64>,
     /// How many changes of the sizes of disks there had been when it was made.
     pub(super) changes: usize,
     /// Faults that had occurred when it was submitted.
@@ -134,6 +136,7 @@ impl Run<'_> {
             shredded: self.is_shredded(io.layout, limits.logical_block),
             lent: false,
             event: 0,
+            since: None,
             changes: self.sizes.changes(),
             before: self.injected(),
         })
@@ -223,6 +226,7 @@ impl Run<'_> {
         let mut bios = Vec::new();
         for (token, bio, mut live) in batch {
             live.by = By::Channel(lane.id);
+            live.since = Some(self.oracle.moment());
             lane.held.push(token);
             self.live.insert(token, live);
             bios.push(bio);
@@ -292,6 +296,7 @@ impl Run<'_> {
             hard: live.flags.contains(Flags::HARD_BARRIER) && !refused,
             soft: live.flags.contains(Flags::SOFT_BARRIER) && orders && !refused,
             atomic: live.flags.contains(Flags::ATOMIC),
+            since: live.since,
             ..Submission::new(live.op, live.sector, live.count)
         };
         self.oracle.submit(token, &submission);
