@@ -3,10 +3,13 @@
 //! Source: `md.c` of Linux 6.12 (which members are fresh, whose table of roles counts) and `md(4)`.
 
 mod force;
+mod logs;
 
 use crate::bad_blocks::BadRange;
 use crate::bitmap::Bitmap;
 use crate::geometry::{Geometry, Shape};
+use crate::journal;
+use crate::ppl;
 use crate::sources::{InSync, Source, Sources};
 use crate::superblock::{Level, Role, SECTOR, SUPERBLOCK_BYTES, Superblock, feature};
 use crate::uuid::Uuid;
@@ -26,6 +29,10 @@ pub struct Candidate {
     pub bad: Vec<BadRange>,
     /// Its bitmap and the bits or states, if it has one that could be read.
     pub bitmap: Option<(Bitmap, Vec<u8>)>,
+    /// Its log of partial parity, or why it cannot be used, if it has one.
+    pub ppl: Option<Result<Box<ppl::Log>, String>>,
+    /// What it has of a journal, or why that cannot be used, if it is the journal device.
+    pub journal: Option<Result<Box<journal::Log>, String>>,
 }
 
 /// How to assemble.
@@ -73,6 +80,8 @@ pub struct Array {
     pub freshest: usize,
     /// What may be wrong, of an array that was forced.
     pub doubts: Vec<String>,
+    /// What was applied of its logs, and what was not.
+    pub logs: Vec<String>,
 }
 
 /// Why an array cannot be assembled.
@@ -108,6 +117,7 @@ const REFUSED: u32 =
 enum Fate {
     Member(u32),
     Replacement(u32),
+    Journal,
     Out(String, Option<u64>),
 }
 
@@ -149,8 +159,10 @@ pub fn assemble(candidates: &[Candidate], options: &Options) -> Result<Array, Re
         doubts.push("what was not rebuilt on a member that was being rebuilt cannot be read".to_owned());
     }
     check_sizes(candidates, &fates, &geometry)?;
-    let sync = sync(candidates, &fates, newest);
-    check_dirty(newest, &is_in_sync, &sync, options, &mut doubts)?;
+    let mut sync = sync(candidates, &fates, newest);
+    let with = (options, &mut sync, &mut doubts);
+    let logs = logs::logs(candidates, &fates, &geometry, newest, with)?;
+    check_dirty(newest, &is_in_sync, (&sync, &logs), options, &mut doubts)?;
     let missing = (0..geometry.members()).filter(|&member| !is_in_sync[member as usize]).collect();
     let trusts_all = options.force;
     Ok(Array {
@@ -159,15 +171,18 @@ pub fn assemble(candidates: &[Candidate], options: &Options) -> Result<Array, Re
         sources: Sources {
             members: sources(candidates, &fates, newest.members),
             in_sync: if trusts_all { InSync::default() } else { sync },
+            partial: logs.partial,
+            journal: logs.journal,
         },
         geometry,
         left_out: left_out(&fates),
         missing,
-        is_dirty: !newest.is_clean(),
+        is_dirty: !newest.is_clean() || logs.has_blocks,
         events: newest.events,
         logical_block: newest.logical_block,
         freshest,
         doubts,
+        logs: logs.notes,
     })
 }
 
@@ -179,7 +194,7 @@ impl Fate {
     fn member(&self) -> Option<u32> {
         match self {
             Fate::Member(member) | Fate::Replacement(member) => Some(*member),
-            Fate::Out(..) => None,
+            Fate::Journal | Fate::Out(..) => None,
         }
     }
 }
@@ -269,7 +284,9 @@ fn fate(candidate: &Candidate, newest: &Candidate) -> Fate {
         false => own.role,
     };
     match own.role {
-        Role::Journal => return out("it is the array's journal device".to_owned()),
+        Role::Journal if role != Role::Journal => {
+            return out(format!("it was the array's journal device, and is a {role}, says {}", newest.name));
+        }
         Role::Spare if role == Role::Spare => return out("it is a spare".to_owned()),
         _ => {}
     }
@@ -290,6 +307,9 @@ fn fate(candidate: &Candidate, newest: &Candidate) -> Fate {
             "it is a {} with {} events, more than those of any member",
             own.role, own.events
         ));
+    }
+    if own.role == Role::Journal {
+        return Fate::Journal;
     }
     let agrees = (own.level, own.layout, own.chunk, own.members, own.component)
         == (new.level, new.layout, new.chunk, new.members, new.component);
@@ -458,7 +478,7 @@ fn sources(candidates: &[Candidate], fates: &[Fate], members: u32) -> Vec<Vec<So
             let (member, is_replacement) = match fate {
                 Fate::Member(member) => (*member, false),
                 Fate::Replacement(member) => (*member, true),
-                Fate::Out(..) => continue,
+                Fate::Journal | Fate::Out(..) => continue,
             };
             if is_replacement != replacements {
                 continue;

@@ -2,6 +2,12 @@
 //!
 //! Source: `struct r5l_meta_block` of Linux 6.12 (`md_p.h`, `raid5-cache.c`).
 
+mod overlay;
+mod scan;
+
+pub use overlay::{Applied, Overlay, Row};
+pub use scan::{End, Kind, Log, Read, Ring, Step, scan};
+
 use crate::bytes::{u16_at, u32_at, u64_at};
 use crate::uuid::Uuid;
 

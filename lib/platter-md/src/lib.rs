@@ -3,7 +3,8 @@
 //! | module | has |
 //! |---|---|
 //! | [`superblock`] | superblocks 1.0, 1.1 and 1.2 |
-//! | [`bitmap`], [`bad_blocks`], [`ppl`], [`journal`] | what else lies beside the data of a member |
+//! | [`bitmap`], [`bad_blocks`] | what else lies beside the data of a member |
+//! | [`ppl`], [`journal`] | logs: their formats, what is in them, and what that makes of an array that was being written |
 //! | [`geometry`], [`rows`], [`mirrors`], [`zones`] | where each byte of an array is, for every level and layout |
 //! | [`gf`] | parity, and what it recovers |
 //! | [`assembly`], [`sources`] | which of the members at hand form an array, and which of them can be read where |

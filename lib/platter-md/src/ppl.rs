@@ -3,6 +3,12 @@
 //!
 //! Source: `struct ppl_header` of Linux 6.12 (`md_p.h`) and `driver-api/md/raid5-ppl.rst`.
 
+mod cover;
+mod scan;
+
+pub use cover::{Covered, PartialParity, Range};
+pub use scan::{Log, Read, scan};
+
 use crate::bytes::{u32_at, u64_at};
 use crate::uuid::Uuid;
 
@@ -52,26 +58,7 @@ impl Header {
     /// # Errors
     /// It is damaged, of another array or impossible.
     pub fn parse(bytes: &[u8], array: &Uuid) -> Result<Header, String> {
-        if bytes.len() < HEADER_BYTES {
-            return Err(format!(
-                "the header of a parity log has {HEADER_BYTES} bytes; there are {}",
-                bytes.len()
-            ));
-        }
-        let mut sealed = bytes[..HEADER_BYTES].to_vec();
-        sealed[0x214..0x218].fill(0);
-        let (stated, computed) = (u32_at(bytes, 0x214), crc32c::crc32c(&sealed));
-        if stated != computed {
-            return Err(format!(
-                "the parity log's checksum does not match: it says {stated:#010x} and has {computed:#010x}"
-            ));
-        }
-        let (signature, own) = (u32_at(bytes, RESERVED), crc32c::crc32c(&array.0));
-        if signature != own {
-            return Err(format!(
-                "the parity log has the signature {signature:#010x}; that of its array is {own:#010x}"
-            ));
-        }
+        check_seal(bytes, array)?;
         let count = u32_at(bytes, 0x210);
         if count > MAX_ENTRIES {
             return Err(format!("the parity log has {count} entries; at most {MAX_ENTRIES} are possible"));
@@ -107,6 +94,31 @@ impl Header {
     pub fn record_bytes(&self) -> u64 {
         HEADER_BYTES as u64 + self.entries.iter().map(|entry| u64::from(entry.pp_size)).sum::<u64>()
     }
+}
+
+/// Whether this is a whole header of the array.
+fn check_seal(bytes: &[u8], array: &Uuid) -> Result<(), String> {
+    if bytes.len() < HEADER_BYTES {
+        return Err(format!(
+            "the header of a parity log has {HEADER_BYTES} bytes; there are {}",
+            bytes.len()
+        ));
+    }
+    let mut sealed = bytes[..HEADER_BYTES].to_vec();
+    sealed[0x214..0x218].fill(0);
+    let (stated, computed) = (u32_at(bytes, 0x214), crc32c::crc32c(&sealed));
+    if stated != computed {
+        return Err(format!(
+            "the parity log's checksum does not match: it says {stated:#010x} and has {computed:#010x}"
+        ));
+    }
+    let (signature, own) = (u32_at(bytes, RESERVED), crc32c::crc32c(&array.0));
+    if signature != own {
+        return Err(format!(
+            "the parity log has the signature {signature:#010x}; that of its array is {own:#010x}"
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

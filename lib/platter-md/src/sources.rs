@@ -1,8 +1,10 @@
-//! Which members can be read where.
+//! Which members can be read where, and what logs have instead.
 
 use crate::bad_blocks::{self, BadRange};
 use crate::geometry::{Geometry, Place, Spot};
 use crate::gf::{self, Block};
+use crate::journal::Overlay;
+use crate::ppl::{Covered, PartialParity, Range};
 use crate::rows::Row;
 
 /// A device that has the data of a member, or a part of it.
@@ -49,6 +51,10 @@ pub struct Sources {
     pub members: Vec<Vec<Source>>,
     /// From this place of the members on, parity is not known to be that of the data, and mirrors are not known to be equal.
     pub in_sync: InSync,
+    /// What the logs of partial parity say of rows that were being written.
+    pub partial: Option<PartialParity>,
+    /// What a journal has in place of the members.
+    pub journal: Option<Overlay>,
 }
 
 /// Where parity can be relied on.
@@ -94,7 +100,7 @@ pub enum Way {
 }
 
 impl Sources {
-    /// The source of a member at `pos`, and how far from there the answer does not change.
+    /// What has the block of a member at `pos` that belongs to the parity of its row, and how far from there the answer does not change.
     pub fn member(&self, member: u32, pos: u64) -> (Option<Extent>, u64) {
         self.member_without(member, pos, &[])
     }
@@ -134,8 +140,39 @@ impl Sources {
 
     /// How to read a block of a row at a position of the members.
     pub fn of_row(&self, row: &Row, block: Block, pos: u64, len: u64, failed: &[Extent]) -> (Way, u64) {
-        let (mut direct, mut reach) = (Vec::new(), len);
         let Some(member) = row.member(block) else { return (Way::Lost(Vec::new()), len) };
+        let (direct, reach) = self.direct(member, pos, len, failed);
+        match direct {
+            Some(direct) if direct.is_empty() => return (Way::Lost(vec![member]), reach),
+            Some(direct) => return (Way::Any(direct), reach),
+            None => {}
+        }
+        let (is_sure, len) = self.in_sync.at(pos);
+        let (is_logged, sure) = self.journal.as_ref().map_or((true, len), |journal| journal.is_sure(pos));
+        let reach = reach.min(len).min(sure);
+        if is_sure && is_logged {
+            return self.computed(row, block, pos, reach, failed);
+        }
+        match self.recover(row, block, pos, reach, failed) {
+            (Way::Sum(_), len) => (Way::Doubtful, len),
+            way => way,
+        }
+    }
+
+    /// What has a block of a member as it is: none of it if it is only in the journal, and that has failed. `None`: nothing has it.
+    fn direct(&self, member: u32, pos: u64, len: u64, failed: &[Extent]) -> (Option<Vec<Extent>>, u64) {
+        let (mut direct, mut reach) = (Vec::new(), len);
+        if let Some(journal) = &self.journal {
+            let only = |at: Option<u64>| at.map(|pos| Extent { device: journal.device, pos, member });
+            reach = reach.min(journal.at(pos).1);
+            if let Some(extent) = only(journal.alone(member, pos)) {
+                // The members have what was there before.
+                return (Some(if failed.contains(&extent) { Vec::new() } else { vec![extent] }), reach);
+            }
+            if let Some(extent) = only(journal.state(member, pos)) {
+                return ((!failed.contains(&extent)).then(|| vec![extent]), reach);
+            }
+        }
         for source in self.members.get(member as usize).into_iter().flatten() {
             let (is_usable, len) = source.at(pos);
             reach = reach.min(len);
@@ -144,15 +181,69 @@ impl Sources {
                 direct.push(extent);
             }
         }
-        if !direct.is_empty() {
-            return (Way::Any(direct), reach);
+        ((!direct.is_empty()).then_some(direct), reach)
+    }
+
+    /// How to compute a block where parity is right but for rows that the logs of partial parity name.
+    fn computed(&self, row: &Row, block: Block, pos: u64, len: u64, failed: &[Extent]) -> (Way, u64) {
+        let (Some(partial), Some(parity)) = (&self.partial, row.member(Block::P)) else {
+            return self.recover(row, block, pos, len, failed);
+        };
+        let (covered, reach) = partial.at(parity, pos);
+        let len = len.min(reach);
+        match (covered, block) {
+            (Covered::No, _) => self.recover(row, block, pos, len, failed),
+            (Covered::By(device, range), Block::Data(data)) if !range.is_damaged => {
+                let is_written = (range.first..range.first + range.count).contains(&data);
+                match (is_written, range.partial) {
+                    (true, _) if range.is_believed => self.recover(row, block, pos, len, failed),
+                    (false, Some(at)) => {
+                        let log = Extent { device, pos: at + (pos - range.start), member: parity };
+                        self.of_partial(row, data, (&range, log), pos, len, failed)
+                    }
+                    _ => (Way::Doubtful, len),
+                }
+            }
+            _ => (Way::Doubtful, len),
         }
-        let (sum, len) = self.recover(row, block, pos, reach, failed);
-        let (is_sure, sure) = self.in_sync.at(pos);
-        match sum {
-            Way::Sum(_) if !is_sure => (Way::Doubtful, len.min(sure)),
-            way => (way, len.min(sure)),
+    }
+
+    /// How to compute data that was not being written: its log has the sum of all such data of the row.
+    fn of_partial(
+        &self,
+        row: &Row,
+        data: u32,
+        (range, log): (&Range, Extent),
+        pos: u64,
+        len: u64,
+        failed: &[Extent],
+    ) -> (Way, u64) {
+        let (mut terms, mut lost, mut reach) = (Vec::new(), Vec::new(), len);
+        let kept = (0..row.exponents().len() as u32)
+            .filter(|&other| other != data && !(range.first..range.first + range.count).contains(&other));
+        for member in kept.filter_map(|other| row.member(Block::Data(other))) {
+            let (extent, len) = self.member_without(member, pos, failed);
+            reach = reach.min(len);
+            match extent {
+                Some(extent) => terms.push((extent, 1)),
+                None => lost.push(member),
+            }
         }
+        if failed.contains(&log) {
+            lost.push(log.member);
+        }
+        terms.push((log, 1));
+        if lost.is_empty() { (Way::Sum(terms), reach) } else { (Way::Lost(lost), reach) }
+    }
+
+    /// Whether parity must be that of the data of a row at a position of the members.
+    pub fn is_sure(&self, row: Option<&Row>, pos: u64) -> bool {
+        let is_logged = self.journal.as_ref().is_none_or(|journal| journal.is_sure(pos).0);
+        let is_written = match (&self.partial, row.and_then(|row| row.member(Block::P))) {
+            (Some(partial), Some(parity)) => partial.at(parity, pos).0 != Covered::No,
+            _ => false,
+        };
+        self.in_sync.at(pos).0 && is_logged && !is_written
     }
 
     /// How to compute a block of a row from the others.
@@ -188,6 +279,13 @@ impl Sources {
     /// As [`member`](Sources::member), without what has failed.
     fn member_without(&self, member: u32, pos: u64, failed: &[Extent]) -> (Option<Extent>, u64) {
         let mut reach = u64::MAX - pos;
+        if let Some(journal) = &self.journal {
+            reach = reach.min(journal.at(pos).1);
+            if let Some(at) = journal.state(member, pos) {
+                let extent = Extent { device: journal.device, pos: at, member };
+                return ((!failed.contains(&extent)).then_some(extent), reach);
+            }
+        }
         for source in self.members.get(member as usize).into_iter().flatten() {
             let (is_usable, len) = source.at(pos);
             reach = reach.min(len);

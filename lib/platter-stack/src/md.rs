@@ -2,7 +2,8 @@
 //!
 //! [`platter_md::assembly`] decides which devices form the array and [`platter_md::sources`] how each range is read. Here that
 //! meets devices: what lies on a member goes there as a part of the bio; what does not, or fails, is read from another copy or
-//! computed from parity. Nothing is written.
+//! computed from parity. Logs are sources too: a journal has blocks in place of those of members, and a log of partial parity has
+//! terms of sums. Nothing is written.
 
 use crate::LayerError;
 use crate::distributed::name_of;
@@ -17,7 +18,8 @@ use platter_block::status::Item;
 use platter_md::assembly::Array;
 use platter_md::geometry::Geometry;
 use platter_md::gf;
-use platter_md::sources::{Extent, Sources, Way};
+use platter_md::journal::BLOCK_BYTES;
+use platter_md::sources::{Extent, Source, Sources, Way};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -59,11 +61,13 @@ struct Hard {
 pub fn new(array: &Array, devices: &[Arc<dyn Backend>]) -> Result<Arc<dyn Backend>, LayerError> {
     let mut sources = array.sources.clone();
     let mut used: Vec<usize> = sources.members.iter().flatten().map(|source| source.device).collect();
+    used.extend(sources.journal.as_ref().map(|journal| journal.device));
     used.sort_unstable();
     used.dedup();
-    for source in sources.members.iter_mut().flatten() {
-        source.device = used.partition_point(|&device| device < source.device);
-    }
+    let renumber = |device: &mut usize| *device = used.partition_point(|&own| own < *device);
+    sources.members.iter_mut().flatten().for_each(|source| renumber(&mut source.device));
+    sources.partial.iter_mut().flat_map(|partial| partial.devices_mut()).for_each(renumber);
+    sources.journal.iter_mut().for_each(|journal| renumber(&mut journal.device));
     let members: Vec<Arc<dyn Backend>> =
         used.iter().filter_map(|&at| devices.get(at)).map(Arc::clone).collect();
     members::check("md", &members)?;
@@ -114,6 +118,7 @@ fn check_blocks(
             "md: the chunk of {chunk} bytes is no multiple of the logical block, {block} bytes"
         ));
     }
+    check_logs(sources, members, block)?;
     for source in sources.members.iter().flatten() {
         let own = u64::from(members[source.device].geometry().limits.logical_block);
         if !source.data_offset.is_multiple_of(own) {
@@ -121,6 +126,28 @@ fn check_blocks(
                 "md: the data of {} begins at byte {}, which is no multiple of its logical block, {own} bytes",
                 members[source.device].name(),
                 source.data_offset
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The blocks of logs must be whole blocks too.
+fn check_logs(sources: &Sources, members: &[Arc<dyn Backend>], block: u64) -> Result<(), LayerError> {
+    let unfit = |what: String| Err(LayerError::Unfit(ParamError(what)));
+    if (sources.partial.is_some() || sources.journal.is_some()) && block > BLOCK_BYTES as u64 {
+        return unfit(format!(
+            "md: the array has a log of blocks of 4096 bytes to be applied, and its logical block has {block}"
+        ));
+    }
+    let of_partial = sources.partial.iter().flat_map(|partial| partial.places());
+    let of_journal = sources.journal.iter().map(|journal| (journal.device, journal.begin));
+    for (device, begin) in of_partial.chain(of_journal) {
+        let own = u64::from(members[device].geometry().limits.logical_block);
+        if !begin.is_multiple_of(own) {
+            return unfit(format!(
+                "md: the log of {} begins at byte {begin}, which is no multiple of its logical block, {own} bytes",
+                members[device].name()
             ));
         }
     }
@@ -142,6 +169,11 @@ fn facts(array: &Array, devices: &[Arc<dyn Backend>]) -> Vec<Item> {
     let left: Vec<String> =
         array.left_out.iter().map(|left| format!("{}: {}", name(left.device), left.why)).collect();
     items.push(Item::text("left out", left.join("; "), "devices that are not used, and why"));
+    items.push(Item::text(
+        "logs",
+        array.logs.join("; "),
+        "what was applied of the array's logs, and what was not",
+    ));
     items.push(Item::text(
         "doubts",
         array.doubts.join("; "),
@@ -216,7 +248,9 @@ impl Md {
             let is_short = |extent: &&Extent| {
                 let sources = self.sources.members.get(extent.member as usize).into_iter().flatten();
                 let mut of = sources.filter(|source| source.device == extent.device);
-                of.any(|source| source.at(extent.pos - source.data_offset).1 < self.block)
+                // Blocks of logs are whole.
+                let at = |source: &Source| extent.pos.checked_sub(source.data_offset);
+                of.any(|source| at(source).is_some_and(|at| source.at(at).1 < self.block))
             };
             match used.iter().find(is_short) {
                 Some(extent) => failed.push(*extent),
@@ -331,7 +365,7 @@ impl Layer for Md {
         let own = fault.stage == Stage::Layer && fault.kind == Kind::Io;
         own.then(|| {
             "the array has lost this place: its members are missing, bad or not rebuilt there, or its parity is not known to be \
-             right because it was being written"
+             right because it was being written when the array stopped"
                 .to_owned()
         })
     }

@@ -7,6 +7,7 @@ use platter::raid::RaidError;
 mod check;
 mod create;
 mod examine;
+mod examine_logs;
 mod examine_md;
 mod wipe;
 

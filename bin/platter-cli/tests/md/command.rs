@@ -1,6 +1,6 @@
 //! `platter raid examine` and `platter raid check`.
 
-use crate::images::{Array, array, names, platter};
+use crate::images::{Array, array, array_in, names, place_of_logs, platter};
 use serde_json::Value;
 
 fn json(arguments: &[&str]) -> (i32, Value) {
@@ -191,7 +191,9 @@ fn every_key_is_documented() {
     spoiled.spoil(1, 0, 512);
     let spoiled = spoiled.files(&dir);
     let bad = format!("error({}, op=read, offset=70144, length=512)", spoiled[0]);
+    let logs = ["ppl-held-1", "journal5-back"].map(|name| array_in(&place_of_logs(), name).files(&dir));
     let shown = [
+        ("raid examine", json(&with(&["raid", "examine", "--json"], &logs.concat())).1),
         ("raid examine", json(&with(&["raid", "examine", "--json"], &stale)).1),
         ("raid examine", json(&with(&["raid", "examine", "--json"], &stale[1..])).1),
         ("raid examine", json(&with(&["raid", "examine", "--json"], &bitmap)).1),

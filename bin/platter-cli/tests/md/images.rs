@@ -23,8 +23,16 @@ fn place() -> PathBuf {
     }
 }
 
-fn list() -> Vec<(String, u64, Vec<usize>)> {
-    let text = std::fs::read_to_string(place().join("arrays")).unwrap();
+/// Where the arrays with logs are: those of the tree, or all that `scripts/make-md-log-images` makes, in `PLATTER_MD_LOG_IMAGES`.
+pub(crate) fn place_of_logs() -> PathBuf {
+    match std::env::var_os("PLATTER_MD_LOG_IMAGES") {
+        Some(place) => PathBuf::from(place),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/md/logs"),
+    }
+}
+
+fn list(place: &Path) -> Vec<(String, u64, Vec<usize>)> {
+    let text = std::fs::read_to_string(place.join("arrays")).unwrap();
     let line = |line: &str| {
         let mut words = line.split(' ');
         let name = words.next().unwrap().to_owned();
@@ -36,15 +44,20 @@ fn list() -> Vec<(String, u64, Vec<usize>)> {
 
 /// The names of the arrays.
 pub(crate) fn names() -> Vec<String> {
-    list().into_iter().map(|(name, ..)| name).collect()
+    list(&place()).into_iter().map(|(name, ..)| name).collect()
 }
 
 /// An array by its name.
 pub(crate) fn array(name: &str) -> Array {
-    let found = list().into_iter().find(|(own, ..)| own == name);
+    array_in(&place(), name)
+}
+
+/// An array in a directory.
+pub(crate) fn array_in(place: &Path, name: &str) -> Array {
+    let found = list(place).into_iter().find(|(own, ..)| own == name);
     let (name, size, sizes) = found.unwrap_or_else(|| panic!("there is no array {name}"));
     let mut all = Vec::new();
-    let packed = std::fs::File::open(place().join(format!("{name}.gz"))).unwrap();
+    let packed = std::fs::File::open(place.join(format!("{name}.gz"))).unwrap();
     GzDecoder::new(packed).read_to_end(&mut all).unwrap();
     assert_eq!(all.len(), sizes.iter().sum::<usize>(), "{name}");
     let mut rest = &all[..];

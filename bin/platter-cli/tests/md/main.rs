@@ -3,5 +3,6 @@
 mod broken;
 mod command;
 mod images;
+mod logs;
 mod refused;
 mod whole;

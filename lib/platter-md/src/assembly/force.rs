@@ -1,6 +1,7 @@
 //! Arrays of which members are missing, stale or may be wrong: what to do, and what a forced start takes.
 
-use super::{Candidate, Fate, KERNEL, Options, REFUSED, Refusal, in_sync, until};
+use super::logs::Logs;
+use super::{Candidate, Fate, Options, REFUSED, Refusal, in_sync, until};
 use crate::geometry::Geometry;
 use crate::sources::InSync;
 use crate::superblock::{Superblock, feature};
@@ -90,29 +91,15 @@ pub(super) fn too_few(
 pub(super) fn check_dirty(
     newest: &Superblock,
     is_in_sync: &[bool],
-    sync: &InSync,
+    (sync, logs): (&InSync, &Logs),
     options: &Options,
     doubts: &mut Vec<String>,
 ) -> Result<(), Refusal> {
     if newest.is_clean() || !newest.level.has_parity() {
         return Ok(());
     }
-    if newest.has(feature::JOURNAL) && !options.force {
-        return Err(Refusal {
-            why: format!(
-                "the array \"{}\" was not stopped cleanly, and its journal may have data that its members do not",
-                newest.name
-            ),
-            help: format!(
-                "{KERNEL}; or read it without the journal with force=on, which loses the last writes"
-            ),
-            can_be_forced: true,
-        });
-    }
-    if newest.has(feature::JOURNAL) {
-        doubts.push("the journal was not applied: the last writes may be missing or half done".to_owned());
-    }
-    if !is_in_sync.contains(&false) {
+    // With logs of partial parity, places of which nothing is known are errors when they are read.
+    if !is_in_sync.contains(&false) || logs.partial.is_some() {
         return Ok(());
     }
     let marked =
@@ -135,8 +122,8 @@ pub(super) fn check_dirty(
     }
     let help = match newest.has(feature::PPL | feature::MULTIPLE_PPLS) {
         true => {
-            "its log of partial parity may have what is right, and is not applied here: have the kernel's md assemble it, add the \
-             missing members, or read it with force=on if blocks that may be wrong are better than none"
+            "its logs of partial parity do not vouch for its parity: add the missing members, or read it with force=on if blocks that \
+             may be wrong are better than none"
         }
         false => {
             "add the missing members, or read it with force=on if blocks that may be wrong are better than none"

@@ -174,7 +174,8 @@ impl Check<'_> {
 
     /// Notes that a unit differs.
     fn differs(&mut self, start: u64, len: u64, culprit: Culprit, member_pos: u64) {
-        let is_expected = !self.array.sources.in_sync.at(member_pos).0;
+        let row = self.array.geometry.row(member_pos);
+        let is_expected = !self.array.sources.is_sure(row.as_ref(), member_pos);
         self.found.differing += len;
         let room = self.found.mismatches.len() < MAX_RANGES;
         match self.found.mismatches.last_mut() {

@@ -8,6 +8,7 @@ use platter_md::bitmap::{self, Bitmap};
 use platter_md::superblock::{
     self, Level, NoSuperblock, Place, Role, SECTOR, SUPERBLOCK_BYTES, Superblock, feature,
 };
+use platter_md::{journal, ppl};
 
 /// What is on a member beside its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,10 @@ pub struct MdMember {
     pub bad: Result<Vec<BadRange>, String>,
     /// Its bitmap and the bits or states, or why it cannot be used; `None` if it has none.
     pub bitmap: Option<Result<(Bitmap, Vec<u8>), String>>,
+    /// Its log of partial parity, or why it cannot be used; `None` if it has none.
+    pub ppl: Option<Result<Box<ppl::Log>, String>>,
+    /// What it has of a journal, or why that cannot be used; `None` if it is no journal device.
+    pub journal: Option<Result<Box<journal::Log>, String>>,
 }
 
 /// What a device has of md.
@@ -92,7 +97,8 @@ fn beside(device: &Device, superblock: &Superblock, sectors: i64, len: u64) -> R
 
 fn member(device: &Device, superblock: Superblock) -> Result<MdMember, RaidError> {
     let (bad, bitmap) = (bad_blocks(device, &superblock)?, bitmap(device, &superblock)?);
-    Ok(MdMember { superblock, bad, bitmap })
+    let (ppl, journal) = (parity_log(device, &superblock), journal_log(device, &superblock));
+    Ok(MdMember { superblock, bad, bitmap, ppl, journal })
 }
 
 fn bad_blocks(device: &Device, superblock: &Superblock) -> Result<Result<Vec<BadRange>, String>, RaidError> {
@@ -135,6 +141,39 @@ fn bitmap(device: &Device, superblock: &Superblock) -> Result<ReadBitmap, RaidEr
     Ok(Some(Ok((bitmap, data))))
 }
 
+/// Reads from a log that begins at `begin`; what fails is damage of the log.
+fn read_log(device: &Device, begin: u64) -> impl FnMut(u64, &mut [u8]) -> Result<(), String> {
+    move |at, bytes| device.read_at(bytes, begin + at).map_err(|error| error.to_string())
+}
+
+fn parity_log(device: &Device, superblock: &Superblock) -> Option<Result<Box<ppl::Log>, String>> {
+    let (offset, sectors) = superblock.ppl?;
+    let len = u64::from(sectors) * SECTOR;
+    Some(match beside(device, superblock, i64::from(offset), len) {
+        Ok(begin) => ppl::scan(len, &superblock.array, &mut read_log(device, begin)).map(Box::new),
+        Err(why) => Err(format!("the parity log cannot be read: {why}")),
+    })
+}
+
+fn journal_log(device: &Device, superblock: &Superblock) -> Option<Result<Box<journal::Log>, String>> {
+    if superblock.role != Role::Journal {
+        return None;
+    }
+    let begin = superblock.data_offset.saturating_mul(SECTOR);
+    let end = begin.saturating_add(superblock.data_size.saturating_mul(SECTOR));
+    if end > device.size() {
+        let size = device.size();
+        return Some(Err(format!("the journal lies at bytes {begin} to {end}, and the device has {size}")));
+    }
+    let ring = journal::Ring {
+        array: superblock.array,
+        size: superblock.data_size,
+        tail: superblock.recovery_offset,
+        parities: if superblock.level == Level::Raid6 { 2 } else { 1 },
+    };
+    Some(journal::scan(&ring, &mut read_log(device, begin)).map(Box::new))
+}
+
 impl MdMember {
     /// As a candidate for its array.
     ///
@@ -149,7 +188,8 @@ impl MdMember {
             Err(_) => Vec::new(),
         };
         let bitmap = self.bitmap.and_then(Result::ok);
-        Ok(Candidate { name, size, superblock: self.superblock, bad, bitmap })
+        let MdMember { superblock, ppl, journal, .. } = self;
+        Ok(Candidate { name, size, superblock, bad, bitmap, ppl, journal })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `platter raid examine` says of members of Linux' md.
 
+use super::examine_logs;
 use platter::raid::{Held, MdMember, MdOptions, md_layout};
 use platter_md::Uuid;
 use platter_md::assembly::{self, Array, Candidate};
@@ -103,6 +104,9 @@ impl Group {
                         "  it was not stopped cleanly: its members may differ where it was being written"
                     );
                 }
+                for note in &array.logs {
+                    let _ = writeln!(text, "  {note}");
+                }
                 for left in &array.left_out {
                     let name = &self.candidates[left.device].name;
                     let _ = writeln!(text, "  {name} is left out: {}", left.why);
@@ -128,6 +132,7 @@ impl Group {
         if let Ok(array) = &self.array {
             set("array_bytes", array.geometry.size().into());
             set("missing", json!(array.missing));
+            set("logs", json!(array.logs));
         }
         if let Err((why, forced)) = &self.array {
             set("array_problem", why.as_str().into());
@@ -183,6 +188,8 @@ pub(super) fn to_json(spec: &str, member: &MdMember, groups: &[Group]) -> Value 
             }),
             Err(problem) => json!({ "problem": problem }),
         }),
+        "ppl": member.ppl.as_ref().map(examine_logs::parity_json),
+        "journal": member.journal.as_ref().map(examine_logs::journal_json),
     });
     if let Some(object) = value.as_object_mut() {
         if let Err(problem) = &member.bad {
@@ -280,5 +287,7 @@ fn beside(member: &MdMember) -> String {
             let _ = writeln!(text, "  {problem}");
         }
     }
+    text += &member.ppl.as_ref().map(examine_logs::parity_text).unwrap_or_default();
+    text += &member.journal.as_ref().map(examine_logs::journal_text).unwrap_or_default();
     text
 }
