@@ -11,6 +11,7 @@ mod job_file;
 mod locks;
 mod map_file;
 mod md;
+mod md_log;
 mod mounts;
 mod nbd_answer;
 mod nbd_handshake;
@@ -42,6 +43,7 @@ pub static ALL: &[Target] = &[
     partition::TARGET,
     record::TARGET,
     md::TARGET,
+    md_log::TARGET,
     assemble::TARGET,
     signature::TARGET,
     disksim::TARGET,

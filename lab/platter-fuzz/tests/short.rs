@@ -51,6 +51,7 @@ formats! {
     partition_tables "partition"
     array_records "record"
     md_superblocks "md"
+    md_logs "md-log"
     arrays "assemble"
     signatures "signature"
     disksim_files "disksim"
