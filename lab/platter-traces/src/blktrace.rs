@@ -33,17 +33,20 @@ const AHEAD: u64 = 1 << 27;
 const META: u64 = 1 << 28;
 const DISCARD: u64 = 1 << 29;
 const FUA: u64 = 1 << 31;
+/// Of version 8 only.
+const ZEROES: u64 = 1 << 38;
 /// Set among the numbers: the number of a cgroup is in front of the data.
 const CGROUP: u64 = 0x100;
 
 /// Each property with its category.
-const FLAGS: [(Flags, u64); 6] = [
+const FLAGS: [(Flags, u64); 7] = [
     (Flags::PREFLUSH, FLUSH),
     (Flags::FUA, FUA),
     (Flags::SYNC, SYNC),
     (Flags::META, META),
     (Flags::AHEAD, AHEAD),
     (Flags::COMMAND, COMMAND),
+    (Flags::ZEROES, ZEROES),
 ];
 
 /// Whether a file begins like a trace.

@@ -113,14 +113,17 @@ impl Flags {
     pub const AHEAD: Flags = Flags(16);
     /// It is a command of the device's own set, and its place and length are not known.
     pub const COMMAND: Flags = Flags(32);
+    /// It is a write of zeroes without data. Only records of blktrace's version 8 say so; elsewhere it is a write.
+    pub const ZEROES: Flags = Flags(64);
 
     /// Each that is lost when a format does not have it, with its name in counts.
-    pub const NAMED: [(Flags, &'static str); 5] = [
+    pub const NAMED: [(Flags, &'static str); 6] = [
         (Flags::PREFLUSH, "preflush_flags"),
         (Flags::FUA, "fua_flags"),
         (Flags::SYNC, "sync_flags"),
         (Flags::META, "meta_flags"),
         (Flags::AHEAD, "ahead_flags"),
+        (Flags::ZEROES, "zeroes_flags"),
     ];
 
     /// Both.

@@ -2,8 +2,8 @@
 //!
 //! Each [format](Format) has a reader that gives one record after the other ([`Source`]) and a writer. [`Merged`] makes one
 //! trace of several inputs, by time; a [`Conversion`] writes it in another format and counts what that cannot hold
-//! ([`Loss`]); a [`Report`] sums it up: how long each stage took, what was accessed, how often again. All of it
-//! needs memory that does not grow with the trace. Inputs are anything that can be read; no file is opened here.
+//! ([`Loss`]); a [`Report`] sums it up: how long each stage took, what was accessed, how often again; [`Arrivals`] are its I/Os,
+//! one after the other, with the time that each took. All of it needs memory that does not grow with the trace. Inputs are anything that can be read; no file is opened here.
 //!
 //! ```
 //! use platter_traces::{Conversion, Format, Input, Merged};
@@ -22,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod blkparse;
 mod blktrace;
 mod convert;
@@ -40,6 +41,7 @@ mod report;
 mod sink;
 mod source;
 
+pub use arrivals::Arrivals;
 pub use convert::Conversion;
 pub use error::{Place, TraceError};
 pub use event::{Action, Device, Direction, Event, Extra, Flags, Item, Kind, Note, SECTOR};

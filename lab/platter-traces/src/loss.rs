@@ -13,6 +13,7 @@ pub const LOSSES: &[(&str, &str)] = &[
     ("sync_flags", "marks for synchronous I/O"),
     ("meta_flags", "marks for metadata"),
     ("ahead_flags", "marks for readahead"),
+    ("zeroes_flags", "marks for writes of zeroes"),
     ("latencies", "latencies"),
     ("latencies_unknown", "I/Os whose completion is not in the trace, so that their latency stays empty"),
     ("errors", "error numbers"),

@@ -4,7 +4,7 @@
 //! [`WINDOW`] records; a record that comes later than that is an error.
 
 use crate::error::{Place, TraceError};
-use crate::event::{Action, Item, Note};
+use crate::event::{Action, Event, Item, Note};
 use crate::format::{Clock, Format};
 use crate::source::{Skipped, Source};
 use std::cmp::Reverse;
@@ -191,6 +191,12 @@ impl<'r> Merged<'r> {
             |action| self.ahead().any(|item| matches!(item, Item::Event(event) if event.action == action));
         let steps = [Action::Queue, Action::Issue, Action::Complete];
         steps.into_iter().find(|action| has(*action)).unwrap_or(Action::Queue)
+    }
+
+    /// Whether the window has an I/O's end: a completion, or how long an I/O took.
+    pub(crate) fn has_ends(&self) -> bool {
+        let ends = |event: &Event| event.action == Action::Complete || event.latency_ns.is_some();
+        self.ahead().any(|item| matches!(item, Item::Event(event) if ends(event)))
     }
 
     /// The time of the first event or message in the window.

@@ -75,6 +75,24 @@ fn both_orders_and_versions_are_read() {
     }
 }
 
+/// Only version 8 tells a write of zeroes from one of data.
+#[test]
+fn writes_of_zeroes_are_those_of_version_8() {
+    let mut bytes = wide(&trace());
+    let zeroes = |bytes: &[u8]| {
+        let items = read_all(Format::Blktrace, bytes, "x").unwrap();
+        let event = |item: &Item| matches!(item, Item::Event(event) if event.flags.has(Flags::ZEROES));
+        items.iter().filter(|item| event(item)).count()
+    };
+    assert_eq!(zeroes(&bytes), 0);
+    // The first event is behind two notes; the category is in the upper half of the action.
+    let next = |at: usize| at + 64 + usize::from(u16::from_ne_bytes([bytes[at + 50], bytes[at + 51]]));
+    let action = next(next(0)) + 32;
+    let field = bytes[action..action + 8].try_into().unwrap();
+    bytes[action..action + 8].copy_from_slice(&(u64::from_ne_bytes(field) | ZEROES).to_ne_bytes());
+    assert_eq!(zeroes(&bytes), 1);
+}
+
 #[test]
 fn wrong_traces_are_errors_with_record_and_byte() {
     let bytes = trace();
