@@ -16,6 +16,7 @@ pub mod nbd;
 pub mod parallel_read;
 pub mod processes;
 pub mod readahead;
+pub mod replay;
 pub mod report;
 pub mod schedulers;
 pub mod stats;

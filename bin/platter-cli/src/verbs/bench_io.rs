@@ -189,7 +189,7 @@ impl Io {
 }
 
 /// The progress of a run, in a line.
-fn describe(progress: &io::Progress) -> String {
+pub(super) fn describe(progress: &io::Progress) -> String {
     let ramp = if progress.ramping { " (ramp)" } else { "" };
     let (iops, rate) =
         (thousands(progress.iops.round() as u64), thousands(progress.mib_per_s.round() as u64));

@@ -8,6 +8,7 @@ mod convert;
 mod inputs;
 mod outfile;
 mod page;
+mod replay;
 mod report;
 mod tables;
 
@@ -20,6 +21,8 @@ pub(crate) enum Trace {
     Convert(convert::Convert),
     /// Sum traces up: times of each stage as in btt, kinds, sizes, seeks, reuse, working set
     Report(report::Report),
+    /// Replay traces on devices, real or simulated: at their times, scaled, in a closed loop, or by what they waited for
+    Replay(Box<replay::Replay>),
 }
 
 impl Trace {
@@ -27,6 +30,7 @@ impl Trace {
         match self {
             Trace::Convert(convert) => convert.run(context),
             Trace::Report(report) => report.run(context),
+            Trace::Replay(replay) => replay.run(context),
         }
     }
 }

@@ -81,6 +81,7 @@ const WAITS: &[(&str, For, &str)] = &[
     ("status", Socket, "AT"),
     ("top", Socket, "--once AT"),
     ("trace convert", Pipe, "AT AT.dump"),
+    ("trace replay", Pipe, "AT --on ram(1M)"),
     ("trace report", Pipe, "AT"),
 ];
 

@@ -28,7 +28,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     ("platter-aio", &[&["platter-block", "platter-wait", "platter-disk"]]),
     ("platter-kit", &[PARTS, &["platter-scsi"]]),
     ("platter-crash", &[&["platter-sim"]]),
-    ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve"]]),
+    ("platter-bench", &[PARTS, &["platter-aio", "platter-remote", "platter-serve", "platter-traces"]]),
     ("platter-repro", &[PARTS, &["platter-bench"]]),
     ("platter-engines", &[PARTS, &["platter-kit", "platter-bench"]]),
     (

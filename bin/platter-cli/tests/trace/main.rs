@@ -3,6 +3,7 @@
 mod convert;
 mod oracles;
 mod page;
+mod replay;
 mod report;
 
 use flate2::read::GzDecoder;

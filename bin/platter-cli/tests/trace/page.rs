@@ -80,6 +80,10 @@ fn is_of_list(key: &str, names: &BTreeSet<&str>) -> bool {
         "_mean_bytes",
     ];
     let more = [
+        "_p90_ns",
+        "_p95_ns",
+        "_p999_ns",
+        "_p9999_ns",
         "_p50_bytes",
         "_p99_bytes",
         "_max_bytes",
@@ -99,6 +103,7 @@ fn every_key_is_documented() {
     for (verb, args) in [
         ("trace convert", vec!["convert", "--json", "sda.blktrace.0", "sda.blktrace.1", "sda.iolog"]),
         ("trace report", vec!["report", "--json", "sda.blktrace.0", "sda.blktrace.1"]),
+        ("trace replay", vec!["replay", "--json", "sda.blktrace.0", "sda.blktrace.1", "--on", "sim(ideal)"]),
     ] {
         let value: Value = serde_json::from_str(&crate::ok(&dir, &args)).unwrap();
         let mut found = BTreeSet::new();

@@ -36,4 +36,4 @@ pub struct Progress {
 }
 
 /// Time between two progress reports.
-pub(super) const TICK: Duration = Duration::from_secs(1);
+pub(crate) const TICK: Duration = Duration::from_secs(1);

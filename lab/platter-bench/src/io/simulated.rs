@@ -29,7 +29,7 @@ use many::Many;
 use solo::Solo;
 
 /// The clock that all devices share, if they are simulated.
-pub(super) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock>>, IoError> {
+pub(crate) fn shared_clock(devices: &[Device]) -> Result<Option<Arc<VirtualClock>>, IoError> {
     let mut clocks = devices.iter().map(|device| match device.clock() {
         Clock::Host => None,
         Clock::Virtual(clock) => Some(clock),

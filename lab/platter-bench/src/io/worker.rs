@@ -219,7 +219,7 @@ impl Worker {
 }
 
 /// How late a sleep may end: the kernel's timer slack of 50 us and the way back to the processor.
-const SLEEP_SLACK: Span = Span::from_micros(80);
+pub(crate) const SLEEP_SLACK: Span = Span::from_micros(80);
 
 /// Latencies of one batch. Where all of it started and completed together they are equal, and counted at once.
 #[derive(Default)]

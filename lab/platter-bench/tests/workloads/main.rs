@@ -9,4 +9,5 @@ mod ladder;
 mod load;
 mod parallel_read;
 mod processes;
+mod replay;
 mod schedulers;
