@@ -6,11 +6,13 @@ use platter_bench::replay::{
     Survey, Writes,
 };
 use platter_bench::workload::{JobOptions, Rw};
-use platter_block::time::Span;
+use platter_block::driver::Geometry;
+use platter_block::time::{Span, Time};
 use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_disk::trace_output::{self, Tracer};
 use platter_sim::ideal::Ideal;
+use platter_sim::model::{Command, Ended, Model};
 use platter_sim::{SimDisk, World};
 use platter_traces::{Action, Arrivals, Event, Flags, Format, Input, Item, Merged, TraceError, read_all};
 use std::io::Write;
@@ -345,6 +347,70 @@ fn places_are_moved_and_rounded_as_asked_for() {
     );
     let said = refused(&ReplayOptions { trace_size: None, ..scale });
     assert!(said.contains("--trace-size"), "{said}");
+}
+
+/// An ideal disk with blocks of 4 KiB, which cannot discard.
+struct Coarse(Box<dyn Model>);
+
+impl Model for Coarse {
+    fn geometry(&self) -> Geometry {
+        let geometry = self.0.geometry();
+        let limits =
+            geometry.limits.with_logical_block(4096).with_physical_block(4096).with_discard_granularity(0);
+        Geometry::new(geometry.size, limits).with_features(geometry.features)
+    }
+
+    fn depth(&self) -> u32 {
+        self.0.depth()
+    }
+
+    fn accept(&mut self, now: Time, command: &Command) -> bool {
+        self.0.accept(now, command)
+    }
+
+    fn next_event(&self) -> Option<Time> {
+        self.0.next_event()
+    }
+
+    fn advance(&mut self, now: Time, ended: &mut Vec<Ended>) {
+        self.0.advance(now, ended);
+    }
+}
+
+/// What a device cannot do is an error that says what to give, before the replay and within it.
+#[test]
+fn devices_with_larger_blocks_and_without_discards_need_to_be_asked_for() {
+    let coarse = || {
+        let ideal = Ideal { size: 1 << 30, latency: Span::from_micros(30), depth: 8, write_cache: true };
+        let disk = SimDisk::new(&World::new(1), Box::new(Coarse(ideal.into())), None);
+        Device::from_disk(disk.attach("coarse"), DiskSettings::default(), None).unwrap()
+    };
+    let surveyed = |options: &ReplayOptions| {
+        let input = Input::new("t", Format::Blkparse, KINDS.as_bytes());
+        let mut merged = Merged::new(vec![input], false).unwrap();
+        let mut survey = Survey::new(1);
+        survey.read(&mut merged, None, options, &mut Routes::new(&[None], &[]), || true).unwrap();
+        survey.check(&[coarse()], options)
+    };
+    let plain = options(Mode::Open);
+    let aligned = ReplayOptions { align: true, ..plain.clone() };
+    let both = ReplayOptions { discards: Discards::Skip, ..aligned.clone() };
+    let replayed =
+        |options: &ReplayOptions| replayed_on(Format::Blkparse, KINDS.as_bytes(), options, &[coarse()]);
+    for said in [replayed(&aligned).unwrap_err().to_string(), surveyed(&aligned).unwrap_err().to_string()] {
+        assert!(said.contains("coarse cannot discard; give --discards skip"), "{said}");
+    }
+    assert!(surveyed(&both).is_ok());
+    let (report, found) = recorded(Format::Blkparse, KINDS.as_bytes(), &both, coarse());
+    assert_eq!((report.ios, report.errors), (7, 0));
+    let whole = |event: &&Event| event.offset.is_multiple_of(4096) && event.length.is_multiple_of(4096);
+    assert!(of(Action::Queue, &found).iter().all(whole));
+    let odd = "5,W,4608,4096,1\n";
+    let said = replayed_on(Format::Alibaba, odd.as_bytes(), &plain, &[coarse()]).unwrap_err().to_string();
+    assert!(said.contains("coarse, which has 4096 bytes in each; give --align"), "{said}");
+    let (report, found) = recorded(Format::Alibaba, odd.as_bytes(), &both, coarse());
+    let write = of(Action::Queue, &found)[0];
+    assert_eq!((write.offset, write.length, report.kinds[1].fates.changed.bytes), (4096, 8192, 8192));
 }
 
 /// A survey finds what is wrong before anything is replayed.
