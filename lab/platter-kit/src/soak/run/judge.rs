@@ -175,9 +175,8 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        // Behind a cache an I/O ends with the error of a page rather than with that of its flush.
-        let is_hidden = self.stack().has("cache") && self.may_be_aborted(live);
-        let is_late = may_flush(live) && (fault.kind == Kind::TimedOut || is_hidden);
+        // It may end otherwise than its flush: behind a cache with the error of a page, or because the program takes it back.
+        let is_late = may_flush(live) && (fault.kind == Kind::TimedOut || self.may_be_aborted(live));
         let repeats = fault.kind == Kind::FlushFailed && self.may_repeat_its_own(live);
         self.judged.flush_lost |= is_late || repeats || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
