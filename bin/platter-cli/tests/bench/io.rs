@@ -1,5 +1,6 @@
 //! `platter bench io` as users call it.
 
+use crate::partitioned::partitioned;
 use crate::running::Running;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -168,13 +169,9 @@ fn devices_that_cannot_be_used_say_why() {
 fn a_disk_that_holds_something_is_not_written_to() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
-    let mut image = vec![0u8; 1 << 20];
+    let mut image = partitioned(1 << 20);
     // The magic of ext4 in its superblock, which a signature needs a plausible rest of.
     image[1024 + 0x38..1024 + 0x3a].copy_from_slice(&0xef53u16.to_le_bytes());
-    image[510..512].copy_from_slice(&[0x55, 0xaa]);
-    image[450] = 0x83;
-    image[454..458].copy_from_slice(&2u32.to_le_bytes());
-    image[458..462].copy_from_slice(&100u32.to_le_bytes());
     fs::write(&path, &image).unwrap();
     let path = path.to_str().unwrap();
     let refused = output(&["--on", path, "--rw", "write", "--number_ios", "1"]);

@@ -1,5 +1,6 @@
 //! `platter bench io JOBFILE…` as users call it, and the page about it.
 
+use crate::partitioned::partitioned;
 use platter_jobs::option::{Meaning, rows};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -246,12 +247,7 @@ fn what_cannot_be_run_is_refused_at_its_line_before_anything_is_written() {
 #[test]
 fn a_disk_that_holds_something_is_not_written_to() {
     let dir = folder(&[("j.fio", "[a]\nrw=write\nfilename=disk.img\nsize=4k\n")]);
-    let mut image = vec![0u8; 1 << 20];
-    // A master boot record with a partition of Linux.
-    image[510..512].copy_from_slice(&[0x55, 0xaa]);
-    image[450] = 0x83;
-    image[454..458].copy_from_slice(&2u32.to_le_bytes());
-    image[458..462].copy_from_slice(&100u32.to_le_bytes());
+    let image = partitioned(1 << 20);
     fs::write(dir.path().join("disk.img"), &image).unwrap();
     assert!(refused(&dir, 3, &["j.fio"]).contains("--force"));
     assert_eq!(fs::read(dir.path().join("disk.img")).unwrap(), image);

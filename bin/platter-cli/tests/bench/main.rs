@@ -12,6 +12,8 @@ mod jobs_of_fio;
 mod locks;
 mod nbd;
 mod parallel_read;
+#[path = "../shared/partitioned.rs"]
+mod partitioned;
 #[allow(dead_code, reason = "each suite uses a part of it")]
 #[path = "../shared/running.rs"]
 mod running;

@@ -1,5 +1,6 @@
 //! `platter bench schedulers` as users call it.
 
+use crate::partitioned::partitioned;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -121,12 +122,7 @@ fn the_examples_of_the_help_run() {
 fn a_disk_that_holds_something_is_not_written_to() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
-    let mut image = vec![0u8; 8 << 20];
-    // A partition table.
-    image[510..512].copy_from_slice(&[0x55, 0xaa]);
-    image[450] = 0x83;
-    image[454..458].copy_from_slice(&2u32.to_le_bytes());
-    image[458..462].copy_from_slice(&100u32.to_le_bytes());
+    let image = partitioned(8 << 20);
     fs::write(&path, &image).unwrap();
     let refused = run(&["--on", path.to_str().unwrap(), "--mixes", "database", "--time", "10ms"]);
     assert_eq!(refused.status.code(), Some(3), "{}", stderr(&refused));

@@ -3,6 +3,8 @@
 mod convert;
 mod oracles;
 mod page;
+#[path = "../shared/partitioned.rs"]
+mod partitioned;
 mod replay;
 mod report;
 

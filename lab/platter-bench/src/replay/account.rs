@@ -96,9 +96,6 @@ pub(super) struct Account {
     /// How much later than meant each started.
     pub(super) delays: LatencyHistogram,
     pub(super) late: u64,
-    pub(super) inversions: u64,
-    /// I/Os behind the highest number so far are out of order.
-    highest: Option<u64>,
     /// I/Os that waited for room, and times that the trace had not been read far enough.
     pub(super) held: u64,
     pub(super) waits: u64,
@@ -124,8 +121,6 @@ impl Account {
             latencies: core::array::from_fn(|_| Latencies::new()),
             delays: LatencyHistogram::new(),
             late: 0,
-            inversions: 0,
-            highest: None,
             held: 0,
             waits: 0,
             depths: Meter::new(),
@@ -175,8 +170,6 @@ impl Account {
             self.delays.record(delay.0);
             self.late += u64::from(delay > self.threshold);
         }
-        self.inversions += u64::from(self.highest.is_some_and(|highest| flight.number < highest));
-        self.highest = self.highest.max(Some(flight.number));
         self.devices[flight.target].add(flight.length);
         self.depths.start(flight.start.since(self.start).0);
     }

@@ -56,7 +56,6 @@ impl ReplayReport {
         put("late_threshold_ns", json!(u64::try_from(self.options.late.as_nanos()).unwrap_or(u64::MAX)));
         put("late_ios", json!(self.lateness.as_ref().map(|lateness| lateness.late_ios)));
         put("late_pct", json!(self.late_pct()));
-        put("order_inversions", json!(self.inversions));
         put("held_ios", json!(self.held));
         put("reader_waits", json!(self.waits));
         put("moved_ios", json!(self.moved));

@@ -220,9 +220,9 @@ impl Playing<'_> {
                 match pace {
                     Pace::Over => return,
                     Pace::Again => {}
-                    Pace::At(at) => self.wait(at),
-                    Pace::Completion => self.wait(Time(u64::MAX)),
-                    Pace::Trace => self.wait(now + SLEEP_SLACK + SOON),
+                    Pace::At(at) => self.wait(now, at),
+                    Pace::Completion => self.wait(now, Time(u64::MAX)),
+                    Pace::Trace => self.wait(now, now + SLEEP_SLACK + SOON),
                 }
             }
             if !self.done.is_empty() {
@@ -241,8 +241,7 @@ impl Playing<'_> {
     }
 
     /// Waits for a completion, until a time or for a slice. The last part before that time is spun, as a sleep ends late.
-    fn wait(&mut self, until: Time) {
-        let now = clock::now();
+    fn wait(&mut self, now: Time, until: Time) {
         self.poll(now);
         if !self.done.is_empty() {
             return;

@@ -105,8 +105,6 @@ pub struct ReplayReport {
     pub first_error: Option<DeviceError>,
     /// How late I/Os started; `None` in a closed loop, and if nothing started.
     pub lateness: Option<Lateness>,
-    /// I/Os that started after one that comes later in the trace.
-    pub inversions: u64,
     /// I/Os that had to wait because as many as allowed were in flight, or for memory.
     pub held: u64,
     /// Times that an I/O was not read in time.
@@ -167,7 +165,6 @@ pub(super) fn build(
             delay,
             late_ios: account.late,
         }),
-        inversions: account.inversions,
         held: account.held,
         waits: account.waits,
         moved: account.moved,

@@ -92,7 +92,6 @@ impl ReplayReport {
                 format!("{} of {} started more than {threshold} late", percent(pct), thousands(lateness.ios)),
             ));
         }
-        facts.push(("order", format!("{} I/Os started out of order", thousands(self.inversions))));
         let trace = match self.trace_depths.max() {
             0 => String::new(),
             most => format!("; in the trace {}", thousands(most.into())),

@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 
 /// The output of a tracer, shared with the test.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Written(pub(crate) Arc<Mutex<Vec<u8>>>);
 
 impl Write for Written {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

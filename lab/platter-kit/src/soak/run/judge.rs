@@ -175,8 +175,10 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        // It may end otherwise than its flush: behind a cache with the error of a page, or because the program takes it back.
-        let is_late = may_flush(live) && (fault.kind == Kind::TimedOut || self.may_be_aborted(live));
+        // It may end otherwise than its flush: behind a cache with the error of a page, or because it is taken back.
+        let hides = self.stack().has("cache") || fault.kind == Kind::Cancelled;
+        let is_late =
+            may_flush(live) && (fault.kind == Kind::TimedOut || (hides && self.may_be_aborted(live)));
         let repeats = fault.kind == Kind::FlushFailed && self.may_repeat_its_own(live);
         self.judged.flush_lost |= is_late || repeats || self.may_flush_be_abandoned(live);
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
@@ -185,7 +187,7 @@ impl Run<'_> {
         if sticks && !self.judged.is_acknowledged(live) {
             self.judged.sticky.get_or_insert(event);
         }
-        self.order.failed(token);
+        self.order.forget(token);
         if live.is_barrier() && fault.kind == Kind::TimedOut && fault.stage == Stage::Handle {
             // It is late: what is behind it waits for it, and fails with it.
             self.lose_barrier(token);

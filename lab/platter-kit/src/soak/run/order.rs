@@ -54,8 +54,8 @@ impl Order {
         }
     }
 
-    /// A write or barrier failed, so its order is unknown.
-    pub(super) fn failed(&self, id: u64) {
+    /// The order of a write or barrier is unknown, because it failed or may have been refused before the disk took it.
+    pub(super) fn forget(&self, id: u64) {
         self.lock().placed.retain(|&(known, _)| known != id);
     }
 
@@ -117,8 +117,7 @@ impl Run<'_> {
     /// Checks the order of commands around barriers since the device was opened.
     pub(super) fn look_for_order(&self) -> Result<(), Finding> {
         match self.order.lock().wrong() {
-            // A disk that has shrunk refuses what reaches beyond its end without a word, and what was merged with that is sent again.
-            Some((early, late)) if self.orders_commands() && !self.judged.dropped && !self.has_resized() => {
+            Some((early, late)) if self.orders_commands() && !self.judged.dropped => {
                 let what = format!("write {late} reached the disk before {early}, which is before a barrier");
                 Err(Finding::new("passed", what))
             }
