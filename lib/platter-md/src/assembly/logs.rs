@@ -1,6 +1,6 @@
 //! The logs of an array that was being written: partial parity and journals, applied without writing to anything.
 //!
-//! What makes a log count is what makes it count for the kernel (Linux 6.1 and 6.12, `raid5-ppl.c`, `raid5-cache.c`), except where the
+//! What makes a log count is what makes it count for the kernel (Linux 6.1, `raid5-ppl.c`, `raid5-cache.c`), except where the
 //! kernel goes on with parity that nothing vouches for: that is not believed here.
 
 use super::{Candidate, Fate, KERNEL, Options, Refusal};

@@ -1,6 +1,6 @@
 //! Follows the blocks of a journal from its tail to its end.
 //!
-//! Source: `raid5-cache.c` of Linux 6.1 and 6.12, by what the kernel replays of journals that were damaged for it.
+//! Source: `raid5-cache.c` of Linux 6.1, by what the kernel replays of journals that were damaged for it.
 
 use super::{BLOCK_BYTES, MAGIC, Meta, Payload, raw_crc, seed};
 use crate::bytes::{u32_at, u64_at};
