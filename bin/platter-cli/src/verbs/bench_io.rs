@@ -215,7 +215,8 @@ fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
     }
 }
 
-fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {
+/// The error of a file that cannot be written.
+pub(super) fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {
     let path = path.unwrap_or(Path::new("the file"));
     CliError::failed(format!("cannot write {}: {error}; give another path", path.display()))
 }

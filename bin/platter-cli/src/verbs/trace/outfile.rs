@@ -25,6 +25,15 @@ fn remove_unfinished() {
     }
 }
 
+/// Refuses to write over one of the inputs.
+pub(super) fn refuse_input(path: &Path, inputs: &[PathBuf]) -> Result<(), CliError> {
+    let Ok(found) = fs::metadata(path) else { return Ok(()) };
+    match inputs.iter().any(|input| fs::metadata(input).is_ok_and(|input| same(&input, &found))) {
+        true => Err(CliError::refused(format!("{} is one of the inputs; give another path", path.display()))),
+        false => Ok(()),
+    }
+}
+
 impl OutFile {
     /// Begins a file at a path; `-` is stdout.
     pub(in crate::verbs) fn create(
@@ -44,9 +53,7 @@ impl OutFile {
             if found.is_dir() {
                 return Err(CliError::usage(format!("{shown} is a directory; give the path of a file")));
             }
-            if inputs.iter().any(|input| fs::metadata(input).is_ok_and(|input| same(&input, &found))) {
-                return Err(CliError::refused(format!("{shown} is one of the inputs; give another path")));
-            }
+            refuse_input(path, inputs)?;
             if !found.is_file() {
                 let open = || OpenOptions::new().write(true).open(path);
                 let file = Context::unattended(open).map_err(cannot)?;

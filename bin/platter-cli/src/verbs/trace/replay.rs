@@ -3,9 +3,10 @@
 mod options;
 
 use super::inputs::{self, Meter, Reading, malformed};
+use super::outfile::refuse_input;
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, Force, On, output, spec_arg};
-use crate::verbs::bench_io::describe;
+use crate::verbs::bench_io::{cannot_write, describe};
 use clap::Args;
 use options::Options;
 use platter::registry::Access;
@@ -82,6 +83,7 @@ impl Replay {
         let specs: Vec<String> = targets.into_iter().map(|target| target.1).collect();
         for path in [&self.html, &self.record].into_iter().flatten() {
             output::refuse_device(path, &specs)?;
+            refuse_input(path, &self.paths)?;
         }
         // Without a survey the trace may have writes.
         let write = survey.as_ref().map_or(options.changes(), |survey| survey.changes(&options));
@@ -159,8 +161,17 @@ impl Replay {
     /// Fails before the run if the page cannot be written. An earlier page stays until this one is.
     fn open_page(&self) -> Result<(), CliError> {
         let Some(path) = self.html.as_deref() else { return Ok(()) };
-        let page = OpenOptions::new().append(true).create(true).open(path);
-        page.map(|_| ()).map_err(|error| cannot_write(Some(path), &error))
+        let cannot = |error: std::io::Error| cannot_write(Some(path), &error);
+        let page = OpenOptions::new().append(true).create(true).open(path).map_err(cannot)?;
+        let page = page.metadata().map_err(cannot)?;
+        let record = self.record.as_deref().and_then(|record| fs::metadata(record).ok());
+        match record.is_some_and(|record| page.is_file() && output::same(&record, &page)) {
+            true => {
+                let path = path.display();
+                Err(CliError::usage(format!("--html and --record are both {path}; give two files")))
+            }
+            false => Ok(()),
+        }
     }
 
     fn write_page(&self, report: &ReplayReport) -> Result<(), CliError> {
@@ -213,9 +224,4 @@ fn failed(error: ReplayError) -> CliError {
         ReplayError::Unfit(_) => CliError::refused(error.to_string()),
         error => CliError::failed(error.to_string()),
     }
-}
-
-fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {
-    let path = path.unwrap_or(Path::new("the file"));
-    CliError::failed(format!("cannot write {}: {error}; give another path", path.display()))
 }
