@@ -37,6 +37,8 @@ static RELOADS: AtomicBool = AtomicBool::new(false);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// When it came, in ns of the monotonic clock; 0 before.
 static FIRST: AtomicU64 = AtomicU64::new(0);
+/// When a thread began to end the process because of a second signal, in ns of the monotonic clock; 0 before.
+static ENDING: AtomicU64 = AtomicU64::new(0);
 /// The eventfd that the handlers signal, once there is one. It is never closed.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 /// The thread that waits for signals runs.
@@ -87,18 +89,31 @@ fn now() -> u64 {
     (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64).max(1)
 }
 
-/// Ends the process as the signal does without a handler.
+/// Ends the process as the signal does without a handler, with a line on stderr.
 fn end(signal: libc::c_int) {
-    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
-    // SAFETY: poll(2), write(2), signal(2) and raise(3) are safe in a signal handler. The signal is blocked while its handler
-    // runs: it is delivered, and ends the process, when that returns. So nothing here may block: the line is left out if stderr
-    // is a pipe that is full.
+    let now = now();
+    match ENDING.compare_exchange(0, now, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) => tell_end(),
+        // Another thread is about to: if this one ended the process first, the line might not be written.
+        Err(began) if now.saturating_sub(began) < REPEATED => return,
+        Err(_) => {}
+    }
+    // SAFETY: signal(2) and raise(3) are safe in a signal handler. The signal is blocked while its handler runs: it is delivered,
+    // and ends the process, when that returns.
     unsafe {
         libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+/// The line is left out if stderr is a pipe that is full: the write must not block.
+fn tell_end() {
+    let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+    // SAFETY: poll(2) and write(2) are safe in a signal handler; the structure is on this stack, and the line is static.
+    unsafe {
         if libc::poll(&raw mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
             libc::write(libc::STDERR_FILENO, ENDED.as_ptr().cast(), ENDED.len());
         }
-        libc::raise(signal);
     }
 }
 
