@@ -177,6 +177,11 @@ pub struct Injected {
     pub write_errors: u64,
     /// Flushes that failed with EIO.
     pub flush_errors: u64,
+    /// Flushes that were aborted: at the driver's request, or behind a command that they had to follow. Also in `aborted` if
+    /// the driver asked.
+    pub aborted_flushes: u64,
+    /// Flushes that failed with a transient error; also in `transient`.
+    pub transient_flushes: u64,
     /// Flushes and writes with FUA that were acknowledged and made nothing durable.
     pub dropped_flushes: u64,
     /// Writes that were acknowledged and not stored.
@@ -211,6 +216,8 @@ impl Injected {
             read_errors: self.read_errors + other.read_errors,
             write_errors: self.write_errors + other.write_errors,
             flush_errors: self.flush_errors + other.flush_errors,
+            aborted_flushes: self.aborted_flushes + other.aborted_flushes,
+            transient_flushes: self.transient_flushes + other.transient_flushes,
             dropped_flushes: self.dropped_flushes + other.dropped_flushes,
             lost: self.lost + other.lost,
             misdirected: self.misdirected + other.misdirected,
@@ -347,7 +354,7 @@ impl Injector {
                 Fate::Error(self.rng.bits())
             }
             Some(Blow::Transient(errno)) => {
-                self.counts.transient += 1;
+                self.count_transient(command.op);
                 Fate::Transient(errno)
             }
             _ => self.fate(command),
@@ -405,7 +412,7 @@ impl Injector {
     /// The fate of a command that was taken.
     fn fate(&mut self, command: &Command) -> Fate {
         if self.rng.chance(self.plan.transient_chance) {
-            self.counts.transient += 1;
+            self.count_transient(command.op);
             return Fate::Transient(self.rng.pick(&TRANSIENT));
         }
         if self.fails(command) {
@@ -455,6 +462,11 @@ impl Injector {
         }
         self.counts.misdirected += 1;
         Fate::Misdirected(elsewhere + u64::from(elsewhere >= command.sector))
+    }
+
+    fn count_transient(&mut self, op: Op) {
+        self.counts.transient += 1;
+        self.counts.transient_flushes += u64::from(op == Op::Flush);
     }
 
     fn count_error(&mut self, op: Op) {

@@ -216,6 +216,32 @@ fn cancelled_commands_end_or_not() {
     assert!(aborted > 50 && stayed > 50, "{aborted} {stayed}");
 }
 
+/// What a disk counts of flushes that end without effect: those that it aborts, and those with a transient error.
+#[test]
+fn flushes_without_effect_are_counted() {
+    let mut aborted = 0;
+    for seed in 0..50 {
+        let plan = FaultPlan { seed, ..FaultPlan::default() };
+        let mut rig = Rig::with(1, true, Some(plan), None);
+        let stuck = Blow::Stuck(Span::from_secs(1), Lands::Late);
+        rig.disk.strike(Strike { op: Some(Op::Flush), blow: stuck });
+        rig.submit(Bio::flush());
+        rig.world.clock().advance_to(Time(500_000));
+        rig.lane.driver_mut().cancel(Time(500_000), 0);
+        let injected = rig.disk.injected();
+        assert_eq!(injected.aborted_flushes, injected.aborted, "only flushes were sent");
+        aborted += injected.aborted_flushes;
+    }
+    assert!(aborted > 10, "{aborted}");
+    let mut rig = Rig::with(1, true, None, None);
+    rig.disk.strike(Strike { op: Some(Op::Flush), blow: Blow::Transient(11) });
+    rig.disk.strike(Strike { op: Some(Op::Write), blow: Blow::Transient(11) });
+    rig.write(0, 1);
+    rig.flush();
+    let injected = rig.disk.injected();
+    assert_eq!((injected.transient, injected.transient_flushes, injected.aborted_flushes), (2, 1, 0));
+}
+
 /// Any thread can query the commands of a channel, unless only its owner can know.
 #[test]
 fn what_a_channel_has_inside_can_be_asked() {

@@ -120,6 +120,7 @@ impl DiskState {
         if !note.landed && command.order <= begun {
             self.store_some(trouble, &note, &command, &data, seed);
         }
+        trouble.count_abort(command.op);
         self.post(port, tag, -ECANCELED);
         let waits = trouble.late.iter().find(|&&(_, late)| late == index).copied();
         let parked = trouble.parked.iter().position(|&parked| parked == index);

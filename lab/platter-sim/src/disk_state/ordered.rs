@@ -95,9 +95,10 @@ impl DiskState {
             if !slot.busy || slot.command.order <= order {
                 continue;
             }
-            let (port, tag) = (slot.port, slot.tag);
+            let (port, tag, op) = (slot.port, slot.tag, slot.command.op);
             slot.late_read = false;
             let data = std::mem::take(&mut slot.data);
+            trouble.count_abort(op);
             self.post(port, tag, Completion::ABORTED);
             let waits = trouble.late.iter().find(|&&(_, late)| late == index).copied();
             let parked = trouble.parked.iter().position(|&parked| parked == index);

@@ -41,6 +41,8 @@ pub(crate) struct Trouble {
     pub(super) injector: Option<Injector>,
     /// Faults injected by earlier plans.
     earlier: Injected,
+    /// Flushes that were aborted.
+    aborted_flushes: u64,
     pub(super) supply: Option<Supply>,
     /// Its number on the supply, and the number of cuts that it has noticed.
     pub(super) number: u32,
@@ -62,6 +64,7 @@ impl Trouble {
         Trouble {
             injector,
             earlier: Injected::default(),
+            aborted_flushes: 0,
             number: supply.as_ref().map_or(0, Supply::connect),
             cuts: supply.as_ref().map_or(0, Supply::cuts),
             supply,
@@ -77,11 +80,19 @@ impl Trouble {
     }
 
     pub(super) fn set_injector(&mut self, injector: Option<Injector>) {
-        self.earlier = self.injected();
+        self.earlier = self.injected_by_plans();
         self.injector = injector;
     }
 
     pub(super) fn injected(&self) -> Injected {
+        Injected { aborted_flushes: self.aborted_flushes, ..self.injected_by_plans() }
+    }
+
+    pub(super) fn count_abort(&mut self, op: Op) {
+        self.aborted_flushes += u64::from(op == Op::Flush);
+    }
+
+    fn injected_by_plans(&self) -> Injected {
         match &self.injector {
             Some(injector) => self.earlier.plus(&injector.counts),
             None => self.earlier,

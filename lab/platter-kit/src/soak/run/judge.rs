@@ -45,12 +45,10 @@ pub(super) struct Judged {
     pub(super) future_dropped: bool,
     /// When the first dropped future may have timed out; the program does not see that.
     lost: Option<Time>,
-    /// Whether a flush may have failed without a fault of its own: it timed out, so that its result is unknown, or was not tried
-    /// again after a passing error.
-    flush_lost: bool,
-    /// I/Os that may flush and were dropped. If such a flush is aborted, no I/O of the program tells, and flushes fail until
-    /// that is acknowledged.
-    unseen: Vec<Live>,
+    /// Whether an I/O that may flush timed out.
+    flush_timed_out: bool,
+    /// Whether a transient error may not have been followed by another try: an I/O was taken back or dropped.
+    gives_up: bool,
     /// Whether the device was opened again after a power cut.
     cut: bool,
     /// Ranges (disk and sectors) that commands may still change that were in disks when the device was closed. The
@@ -82,11 +80,9 @@ impl Judged {
             .is_some_and(|(event, failed)| live.event < event && live.before.flush_errors < failed)
     }
 
-    /// The program does not see the end of this I/O.
-    pub(super) fn lose_sight(&mut self, live: &Live) {
-        if may_flush(live) {
-            self.unseen.push(live.clone());
-        }
+    /// The program does not see the end of an I/O.
+    pub(super) fn lose_sight(&mut self) {
+        self.gives_up = true;
     }
 
     pub(super) fn cut(&mut self) {
@@ -94,7 +90,6 @@ impl Judged {
         self.lost = None;
         (self.sticky, self.cut) = (None, true);
         self.owed.clear();
-        self.unseen.clear();
         self.left_behind.clear();
     }
 
@@ -103,14 +98,12 @@ impl Judged {
         self.left_behind = left_behind;
         (self.sticky, self.lost) = (None, None);
         self.owed.clear();
-        self.unseen.clear();
         self.late.clear();
     }
 
     /// No command is on its way to a disk any more.
     pub(super) fn mended(&mut self) {
         (self.barrier_failed, self.timed_out, self.lost) = (None, false, None);
-        self.unseen.clear();
         if !self.dropped {
             self.late.clear();
         }
@@ -175,12 +168,8 @@ impl Run<'_> {
             let Live { op, sector, count, .. } = *live;
             self.judged.late.insert(token, Late { event, op, sector, count });
         }
-        // It may end otherwise than its flush: behind a cache with the error of a page, or because it is taken back.
-        let hides = self.stack().has("cache") || fault.kind == Kind::Cancelled;
-        let is_late =
-            may_flush(live) && (fault.kind == Kind::TimedOut || (hides && self.may_be_aborted(live)));
-        let repeats = fault.kind == Kind::FlushFailed && self.may_repeat_its_own(live);
-        self.judged.flush_lost |= is_late || repeats || self.may_flush_be_abandoned(live);
+        self.judged.flush_timed_out |= may_flush(live) && fault.kind == Kind::TimedOut;
+        self.judged.gives_up |= live.cancelled;
         let by_disk = fault.kind == Kind::Io && fault.stage == Stage::Disk;
         let keeps = !self.stack().has("cache") && !self.stack().has("error");
         let sticks = live.op == Op::Flush && by_disk && keeps && live.unsound.is_none();
@@ -322,13 +311,6 @@ impl Run<'_> {
     /// wait for its completion.
     fn may_not_be_tried_again(&self, live: &Live) -> bool {
         live.cancelled || self.judged.last_barrier > live.event
-    }
-
-    /// Whether the flush of an I/O may have failed by a passing error after which it was not tried again.
-    fn may_flush_be_abandoned(&self, live: &Live) -> bool {
-        may_flush(live)
-            && self.injected().transient > live.before.transient
-            && self.may_not_be_tried_again(live)
     }
 
     /// Whether an I/O was held back by a barrier that failed, or by one that is about to.
@@ -482,25 +464,31 @@ impl Run<'_> {
     }
 
     fn may_flush_have_failed(&self, live: &Live, injected: &Injected) -> bool {
-        let failed =
-            injected.flush_errors + injected.deaths > 0 || self.supply.cuts() > 0 || self.has_resized();
+        let by_disk = injected.flush_errors + injected.deaths + injected.aborted_flushes > 0;
+        let failed = by_disk || self.supply.cuts() > 0 || self.has_resized();
         // A write through a cache shares its pages with other ones: what is dropped because the flush of one failed fails all.
         let shares = live.op == Op::Write && self.stack().writes_through();
-        // The program may not have seen yet that the other one has failed.
-        let may_have_failed = |other: &Live| {
-            self.may_flush_be_abandoned(other) || (may_flush(other) && self.may_be_aborted(other))
-        };
-        let abandoned = || self.live.values().chain(&self.judged.unseen).any(may_have_failed);
-        let lost = self.judged.flush_lost || self.may_repeat_its_own(live);
-        (may_flush(live) || shares) && (failed || lost || abandoned())
+        (may_flush(live) || shares)
+            && (failed || self.may_flush_be_given_up(injected) || self.may_port_abort())
     }
 
-    /// Whether an I/O may have two flushes of one disk, the first of which was aborted, so that the second has failed with it: the
-    /// I/O ends as either of them. A cache flushes before the data and behind it.
-    fn may_repeat_its_own(&self, live: &Live) -> bool {
-        let cached = self.stack().has("cache");
-        let twice = || cached || (0..self.disks.len()).any(|disk| self.stack().ways_to(disk) > 1);
-        may_flush(live) && self.may_be_aborted(live) && twice()
+    /// Whether a flush may have failed by a transient error after which it was not tried again: it was taken back, overdue, or on the
+    /// other side of a barrier by then.
+    fn may_flush_be_given_up(&self, injected: &Injected) -> bool {
+        let cancelled = || self.live.values().any(|live| live.cancelled);
+        let given_up = self.judged.gives_up || self.judged.last_barrier > 0 || self.aborts() > 0;
+        injected.transient_flushes > 0 && (given_up || cancelled())
+    }
+
+    /// Requests that a queue wanted to be aborted because they were overdue.
+    pub(super) fn aborts(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.device.counters().aborts)
+    }
+
+    /// Whether a port may have aborted a flush, of which the disk behind it sees nothing.
+    fn may_port_abort(&self) -> bool {
+        let by_target = self.plan.disks.iter().any(|disk| disk.transport.is_some());
+        by_target && (self.judged.flush_timed_out || self.aborts() > 0)
     }
 
     fn may_be_unsupported(&self, live: &Live) -> bool {

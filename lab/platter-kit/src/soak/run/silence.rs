@@ -125,9 +125,8 @@ impl Run<'_> {
     /// Whether a request of an I/O may have been aborted because it was overdue.
     pub(super) fn may_be_aborted(&self, live: &Live) -> bool {
         let Some(least) = least_timeout(self) else { return false };
-        let aborts = self.open.as_ref().map_or(0, |open| open.device.counters().aborts);
         // A cache issues I/Os itself, and reports errors of write-back late.
-        aborts > 0 && (self.now().since(live.submitted) >= least || self.stack().has("cache"))
+        self.aborts() > 0 && (self.now().since(live.submitted) >= least || self.stack().has("cache"))
     }
 
     /// Whether a flush may fail because a disk had been failed: the first one does, and those that share it.

@@ -374,7 +374,7 @@ impl Run<'_> {
             if live.is_barrier() {
                 self.lose_barrier(token);
             }
-            self.judged.lose_sight(&live);
+            self.judged.lose_sight();
             // A barrier of a dropped lane no longer holds I/O back.
             self.oracle.unorder(token);
             self.oracle.complete(token, Outcome::Abandoned);
