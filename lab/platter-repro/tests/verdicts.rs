@@ -62,7 +62,7 @@ const KEYS: [&str; 14] = [
     "reason",
 ];
 
-fn check(name: &str, scale: u64, holding: &[&str]) {
+fn check(name: &str, scale: u64, holding: &[&str]) -> Report {
     let report = report(name, scale);
     let json = report.to_json();
     for claim in json["claims"].as_array().unwrap() {
@@ -86,6 +86,14 @@ fn check(name: &str, scale: u64, holding: &[&str]) {
     let hold: Vec<&str> =
         predictions.filter(|claim| claim.holds() == Some(true)).map(|claim| claim.id).collect();
     assert_eq!(hold, holding, "the verdicts of {name} have changed");
+    let ids: BTreeSet<&str> = report.claims.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids.len(), report.claims.len());
+    assert!(report.claims.iter().all(|claim| claim.ours.is_none_or(f64::is_finite)));
+    report
+}
+
+fn has(report: &Report, id: &str) -> bool {
+    report.claims.iter().any(|claim| claim.id == id)
 }
 
 #[test]
@@ -144,7 +152,7 @@ fn verdicts_of_staelin2002() {
 
 #[test]
 fn verdicts_of_sysbench2004() {
-    check(
+    let report = check(
         "sysbench2004",
         4,
         &[
@@ -172,11 +180,37 @@ fn verdicts_of_sysbench2004() {
             "shared-2.4",
         ],
     );
+    assert!(report.claims.iter().all(|claim| claim.ours.is_some()));
+    for id in [
+        "2.6.5-noop",
+        "2.6.5-cfq",
+        "2.6.6-noop",
+        "2.6.6-as",
+        "2.6.6-cfq",
+        "piggin-2.6.6",
+        "piggin-patched",
+        "morton-fix",
+        "counters-before",
+    ] {
+        assert!(has(&report, id), "{id}");
+    }
+    let of = |id: &str| report.claims.iter().find(|claim| claim.id == id).unwrap();
+    for id in ["semaphore-closed", "off-single", "shared-2.4"] {
+        assert_eq!(of(id).holds(), Some(true), "{id}");
+    }
+    assert!(of("order-2.4-as").ours.is_some_and(|times| times > 1.0));
+    // Misses close windows before the change, and none after it.
+    let [before, after] = ["counters-before", "counters-after"].map(|id| of(id).ours.unwrap());
+    assert!(before > after + 5.0, "{before} and {after}");
+    let text = report.to_text(false);
+    for part in ["Memory: 512 MB", "data=ordered", "2.6.5-bk2, noop"] {
+        assert!(text.contains(part), "{part}");
+    }
 }
 
 #[test]
 fn verdicts_of_readahead() {
-    check(
+    let report = check(
         "readahead",
         16,
         &[
@@ -189,6 +223,9 @@ fn verdicts_of_readahead() {
             "conservative-context",
         ],
     );
+    for id in ["dss", "nfs", "unaligned", "conservative-context", "competitive"] {
+        assert!(has(&report, id), "{id}");
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 /// How often a terminal's line is drawn.
 const TERMINAL: Duration = Duration::from_millis(200);
-/// How often a line is written to anything else.
+/// How often a line is written to anything else, and when the first one is.
 const OTHER: Duration = Duration::from_secs(5);
+const FIRST: Duration = Duration::from_secs(1);
 
 /// The progress of one run. Dropping it clears a terminal's line.
 pub(crate) struct Progress {
@@ -24,8 +25,8 @@ impl Progress {
     /// Progress that is shown if `on`.
     pub(crate) fn new(on: bool) -> Progress {
         let terminal = std::io::stderr().is_terminal();
-        let every = if terminal { TERMINAL } else { OTHER };
-        Progress { shown: on.then(|| Shown { terminal, every, next: Instant::now() + every, drawn: false }) }
+        let (first, every) = if terminal { (TERMINAL, TERMINAL) } else { (FIRST, OTHER) };
+        Progress { shown: on.then(|| Shown { terminal, every, next: Instant::now() + first, drawn: false }) }
     }
 
     /// Whether a line is due: ask before making one.

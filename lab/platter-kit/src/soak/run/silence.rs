@@ -132,8 +132,10 @@ impl Run<'_> {
     /// Whether a flush may fail because a disk had been failed: the first one does, and those that share it.
     pub(super) fn may_pay(&mut self, live: &Live, fault: Fault) -> bool {
         let Some(last) = self.silence.last else { return false };
-        // Each disk has its own flush, and a cache or a layer flushes by itself.
-        let single = matches!(self.stack().kind(), "disk" | "partition") && !self.stack().has("cache");
+        // Each disk fails a flush of its own, and a cache or a layer flushes by itself.
+        let used = (0..self.disks.len()).filter(|&disk| self.stack().uses(disk)).count();
+        let plain = matches!(self.stack().kind(), "disk" | "partition") && !self.stack().has("cache");
+        let single = plain && used == 1;
         let paid = self.silence.paid.filter(|&paid| paid < live.submitted && paid > last);
         if fault.stage == Stage::Handle || (single && paid.is_some()) {
             return false;
