@@ -2,7 +2,7 @@
 
 use super::CliError;
 use platter::registry;
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,48 @@ pub(crate) fn refuse_device<'s>(
     }
 }
 
+/// The page or the plan that a verb writes at its end, in a file that is named before.
+pub(crate) struct Page<'p> {
+    path: Option<&'p Path>,
+}
+
+impl<'p> Page<'p> {
+    /// Opens the file before the run, so that a path that cannot be written ends the verb now rather than after it. What an
+    /// earlier run has left in it stays until [`Page::write`]. `specs` are the devices of the run.
+    ///
+    /// # Errors
+    /// The file is a device, or it cannot be written.
+    pub(crate) fn open<'s>(
+        path: Option<&'p Path>,
+        specs: impl IntoIterator<Item = &'s String>,
+    ) -> Result<Page<'p>, CliError> {
+        if let Some(path) = path {
+            refuse_device(path, specs)?;
+            let open = OpenOptions::new().append(true).create(true).open(path);
+            open.map_err(|error| cannot_write(path, &error))?;
+        }
+        Ok(Page { path })
+    }
+
+    /// Whether its file is this one, which another option names.
+    pub(crate) fn is(&self, other: Option<&Path>) -> bool {
+        let found = |path: Option<&Path>| path.and_then(|path| fs::metadata(path).ok());
+        match (found(self.path), found(other)) {
+            (Some(own), Some(other)) => own.is_file() && same(&own, &other),
+            _ => false,
+        }
+    }
+
+    /// Writes the file, if one was named. Call it last: the result is shown even if the file cannot be written any more.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write(&self, text: impl FnOnce() -> String) -> Result<(), CliError> {
+        let Some(path) = self.path else { return Ok(()) };
+        fs::write(path, text()).map_err(|error| cannot_write(path, &error))
+    }
+}
+
 /// The file of `--output`, made before a command is sent, so that what the command returns is not lost because the
 /// file exists already. Dropped before anything was written, it is removed.
 pub(crate) struct NewFile {
@@ -42,7 +84,7 @@ impl NewFile {
     /// # Errors
     /// It exists; it cannot be made.
     pub(crate) fn create(path: &Path) -> Result<NewFile, CliError> {
-        let file = File::create_new(path).map_err(|error| cannot_write(path, &error))?;
+        let file = File::create_new(path).map_err(|error| cannot_output(path, &error))?;
         Ok(NewFile { path: path.to_owned(), file, kept: false })
     }
 
@@ -51,7 +93,7 @@ impl NewFile {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn keep(mut self, data: &[u8]) -> Result<(), CliError> {
-        self.file.write_all(data).map_err(|error| cannot_write(&self.path, &error))?;
+        self.file.write_all(data).map_err(|error| cannot_output(&self.path, &error))?;
         self.kept = true;
         Ok(())
     }
@@ -66,8 +108,13 @@ impl Drop for NewFile {
     }
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> CliError {
+fn cannot_output(path: &Path, error: &io::Error) -> CliError {
     CliError::failed(format!("--output {}: {error}", path.display()))
+}
+
+/// The error of a file that cannot be written.
+pub(crate) fn cannot_write(path: &Path, error: &io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}; give another path", path.display()))
 }
 
 /// Whether both are the same file.

@@ -1,7 +1,8 @@
 //! `platter bench chunked`: chunks at random places, from disks and from striped arrays.
 
+use crate::cli::output::Page;
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, On, output};
+use crate::cli::{CliError, Context, On};
 use clap::{Args, ValueEnum};
 use platter::registry::{self, Access, OpenError};
 use platter::spec::{Spec, parse_size, parse_time};
@@ -117,12 +118,7 @@ impl Chunked {
         let plan = self.plan(specs.len())?;
         let cells = plan.cells().map_err(fail)?;
         let options = self.options();
-        // Fail now rather than after the run if the page cannot be written.
-        if let Some(path) = &self.report {
-            output::refuse_device(path, &self.on.specs)?;
-            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            open.map_err(|error| cannot_write(path, &error))?;
-        }
+        let page = Page::open(self.report.as_deref(), &self.on.specs)?;
         let access = self.on.force.access(Access { write: plan.write, ..Access::default() });
         let open = |world: &Arc<World>| -> Result<Vec<Device>, Box<dyn std::error::Error + Send + Sync>> {
             let open = || specs.iter().map(|spec| registry::open_in(world, spec, access));
@@ -147,10 +143,7 @@ impl Chunked {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
         }
-        // Last: the result is shown even if the page cannot be written any more.
-        if let Some(path) = &self.report {
-            std::fs::write(path, report.to_html(&plan)).map_err(|error| cannot_write(path, &error))?;
-        }
+        page.write(|| report.to_html(&plan))?;
         match report.interrupted {
             true => Err(context.interruption("interrupted: points are missing")),
             false => Ok(()),
@@ -210,10 +203,6 @@ impl Chunked {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         RunOptions { harness, threads: self.threads.unwrap_or_else(processors), watch: false }
     }
-}
-
-fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("cannot write the report {}: {error}", path.display()))
 }
 
 fn fail(error: ChunkedError) -> CliError {

@@ -2,8 +2,9 @@
 
 pub(super) mod on;
 
+use crate::cli::output::Page;
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit, output};
+use crate::cli::{CliError, Context, Exit};
 use clap::Args;
 use platter::spec::{parse_size, parse_time};
 use platter_bench::dm::{self, Call, Disks, DmError, Options, Report};
@@ -77,12 +78,7 @@ impl Dm {
         let began = Instant::now();
         let options = self.options();
         options.check().map_err(fail)?;
-        // Fail now rather than after the run if the page cannot be written.
-        if let Some(path) = &self.report {
-            output::refuse_device(path, &self.on)?;
-            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            open.map_err(|error| cannot_write(path, &error))?;
-        }
+        let page = Page::open(self.report.as_deref(), &self.on)?;
         let mut progress = Progress::new(context.progress);
         let media = self.media(&options, context, &mut progress).map_err(|error| stop(context, error))?;
         let mut show = |state: &dm::Progress| {
@@ -95,7 +91,7 @@ impl Dm {
         // The files are removed before the results are shown.
         drop(media);
         progress.clear();
-        self.show(context, &report)?;
+        self.show(context, &report, &page)?;
         match report.interrupted {
             true => Err(context.interruption("interrupted: the results are partial")),
             false => Ok(()),
@@ -154,24 +150,18 @@ impl Dm {
         self.dir.is_some() || self.size.is_some() || self.full
     }
 
-    fn show(&self, context: &Context, report: &Report) -> Result<(), CliError> {
+    fn show(&self, context: &Context, report: &Report, page: &Page<'_>) -> Result<(), CliError> {
         match context.json {
             true => context.print_json(&dm::json(report))?,
             false => context.print(&dm::text(report, context.terminal))?,
         }
-        // Last: the result is shown even if the page cannot be written any more.
-        let Some(path) = &self.report else { return Ok(()) };
-        std::fs::write(path, dm::html(report)).map_err(|error| cannot_write(path, &error))
+        page.write(|| dm::html(report))
     }
 }
 
 /// Whether a rung was requested, or none was requested.
 fn wanted(asked: &[&Rung], name: &str) -> bool {
     asked.is_empty() || asked.iter().any(|row| row.name == name)
-}
-
-fn cannot_write(path: &std::path::Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("cannot write the report {}: {error}", path.display()))
 }
 
 fn stop(context: &Context, error: DmError) -> CliError {

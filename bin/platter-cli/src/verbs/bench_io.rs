@@ -4,6 +4,7 @@ mod job_files;
 mod options;
 mod values;
 
+use crate::cli::output::{Page, cannot_write};
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, On, output};
 use clap::{Args, ValueEnum};
@@ -14,7 +15,7 @@ use platter_bench::workload::JobOptions;
 use platter_disk::device::Device;
 use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::World;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -94,7 +95,7 @@ impl Io {
         let seed = job.effective_seed(RandomState::new().hash_one(std::process::id()));
         let devices = self.on.open_in(&World::new(seed), access)?;
         // Fail before the run if a file cannot be written.
-        self.open_report()?;
+        let page = self.open_page()?;
         let tracer = self.trace.as_deref().map(|path| self.start_trace(path, &devices)).transpose()?;
         let mut runs = Vec::new();
         for number in 0..self.repeat {
@@ -106,45 +107,45 @@ impl Io {
             }
         }
         let traced = tracer.map_or(Ok(()), Tracer::finish);
-        let shown = self.show(context, runs);
-        traced.map_err(|error| cannot_write(self.trace.as_deref(), &error))?;
+        let shown = self.show(context, runs, &page);
+        if let (Some(path), Err(error)) = (&self.trace, &traced) {
+            return Err(cannot_write(path, error));
+        }
         shown.and_then(|last| verdict(context, &last))
     }
 
-    /// Shows the results, and writes the page. Returns the last run. The results are shown even if the page cannot be written.
-    fn show(&self, context: &Context, mut runs: Vec<IoReport>) -> Result<IoReport, CliError> {
-        let write = |page: String| self.report.as_deref().map_or(Ok(()), |path| fs::write(path, page));
+    /// Shows the results, and writes the page. Returns the last run.
+    fn show(
+        &self,
+        context: &Context,
+        mut runs: Vec<IoReport>,
+        page: &Page<'_>,
+    ) -> Result<IoReport, CliError> {
         let Some(last) = runs.pop() else { return Err(CliError::failed("nothing was run".to_owned())) };
-        let (json, text, page) = if self.repeat > 1 {
+        let (json, text, html) = if self.repeat > 1 {
             runs.push(last.clone());
             let repeats = Repeats { asked: self.repeat, runs };
             (repeats.to_json(), repeats.to_text(context.terminal), repeats.to_html())
         } else {
             (last.to_json(), last.to_text(context.terminal), last.to_html())
         };
-        let written = write(page);
         match context.json {
             true => context.print_json(&json)?,
             false => context.print(&text)?,
         }
-        written.map_err(|error| cannot_write(self.report.as_deref(), &error))?;
+        page.write(|| html)?;
         Ok(last)
     }
 
     /// Opens the file of the report. An earlier report stays in it until this one is written.
-    fn open_report(&self) -> Result<(), CliError> {
-        let Some(path) = self.report.as_deref() else { return Ok(()) };
-        output::refuse_device(path, &self.on.specs)?;
-        let cannot = |error: std::io::Error| cannot_write(Some(path), &error);
-        let page = OpenOptions::new().append(true).create(true).open(path).map_err(cannot)?;
-        let page = page.metadata().map_err(cannot)?;
-        let trace = self.trace.as_deref().and_then(|trace| fs::metadata(trace).ok());
-        match trace.is_some_and(|trace| page.is_file() && output::same(&trace, &page)) {
-            true => {
-                let path = path.display();
-                Err(CliError::usage(format!("--trace and --report are both {path}; give two files")))
-            }
-            false => Ok(()),
+    fn open_page(&self) -> Result<Page<'_>, CliError> {
+        let page = Page::open(self.report.as_deref(), &self.on.specs)?;
+        match (&self.report, page.is(self.trace.as_deref())) {
+            (Some(path), true) => Err(CliError::usage(format!(
+                "--trace and --report are both {}; give two files",
+                path.display()
+            ))),
+            _ => Ok(page),
         }
     }
 
@@ -154,7 +155,7 @@ impl Io {
             TraceFormat::Blktrace => Format::Blktrace,
         };
         output::refuse_device(path, &self.on.specs)?;
-        let file = File::create(path).map_err(|error| cannot_write(Some(path), &error))?;
+        let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
         Ok(Tracer::start(devices, format, Box::new(BufWriter::new(file))))
     }
 
@@ -213,10 +214,4 @@ fn verdict(context: &Context, report: &IoReport) -> Result<(), CliError> {
         true => Err(context.interruption("interrupted: the result is partial")),
         false => Ok(()),
     }
-}
-
-/// The error of a file that cannot be written.
-pub(super) fn cannot_write(path: Option<&Path>, error: &std::io::Error) -> CliError {
-    let path = path.unwrap_or(Path::new("the file"));
-    CliError::failed(format!("cannot write {}: {error}; give another path", path.display()))
 }

@@ -2,8 +2,9 @@
 
 mod on;
 
+use crate::cli::output::Page;
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit, Force, output, split_list};
+use crate::cli::{CliError, Context, Exit, Force, split_list};
 use clap::Args;
 use platter::registry::{self, Access, OpenError};
 use platter::spec::parse_time;
@@ -14,7 +15,7 @@ use platter_disk::device::Device;
 use platter_elevators::TABLE;
 use platter_elevators::presets::{self, Preset};
 use platter_sim::World;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,12 +99,7 @@ impl Schedulers {
                 Ok(registry::open_in(world, &registry::parse(&spec).map_err(OpenError::Spec)?, access)?)
             })
         };
-        // Fail now rather than after the run if the page cannot be written.
-        if let Some(path) = &self.report {
-            output::refuse_device(path, [&self.on])?;
-            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            open.map_err(|error| cannot_write(path, &error))?;
-        }
+        let page = Page::open(self.report.as_deref(), [&self.on])?;
         let mut progress = Progress::new(context.progress);
         let mut show = |state: schedulers::Progress| {
             if progress.is_due() {
@@ -113,7 +109,7 @@ impl Schedulers {
         let report =
             schedulers::run(&self.on, &options, &open, context.stop_flag(), &mut show).map_err(failed)?;
         progress.clear();
-        self.show(context, &report)?;
+        self.show(context, &report, &page)?;
         match report.interrupted {
             true => Err(context.interruption("interrupted: the table is partial")),
             false => Ok(()),
@@ -181,19 +177,13 @@ impl Schedulers {
         Ok(device.clock().simulated().is_some())
     }
 
-    fn show(&self, context: &Context, report: &Report) -> Result<(), CliError> {
+    fn show(&self, context: &Context, report: &Report, page: &Page<'_>) -> Result<(), CliError> {
         match context.json {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
         }
-        // Last: the result is shown even if the page cannot be written any more.
-        let Some(path) = &self.report else { return Ok(()) };
-        std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))
+        page.write(|| report.to_html())
     }
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("cannot write the report {}: {error}; give another path", path.display()))
 }
 
 fn failed(error: SchedulerError) -> CliError {

@@ -1,5 +1,6 @@
 //! `platter readahead`: compares the I/Os that readahead policies issue for the same reads.
 
+use crate::cli::output::Page;
 use crate::cli::{CliError, Context, Exit, Size};
 use clap::{Args, ValueEnum};
 use platter::registry;
@@ -149,11 +150,7 @@ impl Readahead {
                 "the reads touch {total} pages; at most {MOST_PAGES} can be simulated: make them fewer or smaller"
             )));
         }
-        // Fail now rather than after the run if the page cannot be written.
-        if let Some(path) = &self.report {
-            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            open.map_err(|error| cannot_write(path, &error))?;
-        }
+        let page = Page::open(self.report.as_deref(), [])?;
         let mut report = Report { reads: what, policies: Vec::new(), interrupted: false };
         for policy in self.policies() {
             let Some(row) = row(policy.row) else { continue };
@@ -166,13 +163,11 @@ impl Readahead {
                 }
             }
         }
-        if let Some(path) = &self.report {
-            std::fs::write(path, report.to_html()).map_err(|error| cannot_write(path, &error))?;
-        }
         match context.json {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
         }
+        page.write(|| report.to_html())?;
         match report.interrupted {
             true => Err(context.interruption("interrupted: policies are missing")),
             false => Ok(()),
@@ -322,8 +317,4 @@ fn read_trace(path: &Path, end: u64) -> Result<Vec<Read>, CliError> {
         ));
     }
     Ok(reads)
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("cannot write the report {}: {error}; give another path", path.display()))
 }

@@ -1,11 +1,12 @@
 //! `platter repro`: published experiments, reproduced on models.
 
+use crate::cli::output::Page;
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, split_list};
 use clap::Args;
 use platter::registry::{self, OpenError};
 use platter_repro::{Elevators, Experiment, Hooks, MAX_SCALE, Options, Report, Reports, ReproError, TABLE};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The name that stands for all experiments.
 const ALL: &str = "all";
@@ -77,32 +78,21 @@ fn after_help() -> String {
 
 impl Repro {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
-        // Fail now rather than after the run if the page cannot be written.
-        if let Some(path) = &self.report {
-            let open = std::fs::OpenOptions::new().append(true).create(true).open(path);
-            open.map_err(|error| cannot_write(path, &error))?;
-        }
+        let page = Page::open(self.report.as_deref(), [])?;
         let Some(experiment) = platter_repro::by_name(self.name) else {
             let reports = self.reproduce_all(context)?;
             match context.json {
                 true => context.print_json(&reports.to_json())?,
                 false => context.print(&reports.to_text(context.terminal))?,
             }
-            return self.write(|| reports.to_html());
+            return page.write(|| reports.to_html());
         };
         let report = self.reproduce(context, experiment)?;
         match context.json {
             true => context.print_json(&report.to_json())?,
             false => context.print(&report.to_text(context.terminal))?,
         }
-        // Last: the result is shown even if the page cannot be written any more.
-        self.write(|| report.to_html())
-    }
-
-    /// Writes the page, if one is wanted.
-    fn write(&self, page: impl FnOnce() -> String) -> Result<(), CliError> {
-        let Some(path) = &self.report else { return Ok(()) };
-        std::fs::write(path, page()).map_err(|error| cannot_write(path, &error))
+        page.write(|| report.to_html())
     }
 
     fn options(&self, context: &Context) -> Result<Options, CliError> {
@@ -169,8 +159,4 @@ fn failed(context: &Context, error: ReproError) -> CliError {
         }
         error => CliError::failed(error.to_string()),
     }
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> CliError {
-    CliError::failed(format!("cannot write the report {}: {error}; give another path", path.display()))
 }

@@ -157,6 +157,29 @@ fn a_block_device_that_holds_something_is_not_overwritten_without_force() {
     assert!(fs::read(&back).unwrap() == content, "what is beyond the copy stays");
 }
 
+/// Reports of runs that have nothing to do with the disk, too.
+#[test]
+fn no_report_is_written_over_a_block_device() {
+    let dir = tempdir().unwrap();
+    let image = dir.path().join("disk.img");
+    fs::write(&image, vec![7; 1 << 20]).unwrap();
+    let Some(device) = Loop::over(text(&image)) else {
+        eprintln!("skipped: no loop device can be had here");
+        return;
+    };
+    let path = device.0.as_str();
+    for args in [
+        &["repro", "ordered", "--scale", "64", "--report", path][..],
+        &["readahead", "--pattern", "random", "--report", path],
+        &["sim", "show", "ide2004", "--report", path],
+        &["bench", "io", "--on", "null(1M)", "--number_ios", "1", "--report", path],
+        &["crash", "run", "--dir", text(dir.path()), "--check", "false", "--plan", path, "--", "true"],
+    ] {
+        fails_saying(4, args, &[path, "is a block device; give the path of a file"]);
+    }
+    assert!(fs::read(&image).unwrap().iter().all(|&byte| byte == 7));
+}
+
 #[test]
 fn an_image_that_qemu_has_open_is_refused_and_qemu_refuses_ours() {
     let dir = tempfile::tempdir().unwrap();

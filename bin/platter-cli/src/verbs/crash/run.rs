@@ -2,7 +2,7 @@
 
 use super::{check, history_json, history_text, verdict_json, verdict_text};
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit, Size};
+use crate::cli::{CliError, Context, Exit, Size, output};
 use clap::Args;
 use platter::spec::parse_time;
 use platter_crash::error::RecordError;
@@ -108,6 +108,7 @@ fn cannot_record(context: &Context, error: &RecordError) -> CliError {
 
 impl Run {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
+        output::refuse_device(&self.plan, [])?;
         let stop = context.stop_flag();
         let check = check(&self.check, self.timeout, self.temporary.as_ref());
         let program =

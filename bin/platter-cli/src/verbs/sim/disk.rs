@@ -48,10 +48,3 @@ pub(super) fn find(name: &str, system: Option<&Path>) -> Result<Named, CliError>
         }
     }
 }
-
-/// Writes a report.
-pub(super) fn write_report(path: &Path, html: &str) -> Result<(), CliError> {
-    std::fs::write(path, html).map_err(|error| {
-        CliError::failed(format!("cannot write the report {}: {error}", quote(&path.to_string_lossy())))
-    })
-}

@@ -2,6 +2,7 @@
 
 use super::disk::{self, Named};
 use super::list;
+use crate::cli::output::Page;
 use crate::cli::{CliError, Context};
 use clap::Args;
 use derived::Derived;
@@ -54,13 +55,12 @@ struct Shown {
 impl Show {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let shown = self.find()?;
-        if let Some(path) = &self.report {
-            disk::write_report(path, &page::html(&shown))?;
-        }
+        let page = Page::open(self.report.as_deref(), [])?;
         match context.json {
-            true => context.print_json(&shown.json()),
-            false => context.print(&shown.text(context)),
+            true => context.print_json(&shown.json())?,
+            false => context.print(&shown.text(context))?,
         }
+        page.write(|| page::html(&shown))
     }
 
     fn find(&self) -> Result<Shown, CliError> {

@@ -1,6 +1,7 @@
 //! `platter sim validate`: a simulated disk against a trace of a real one.
 
 use super::disk::{self, Named};
+use crate::cli::output::Page;
 use crate::cli::{CliError, Context};
 use clap::Args;
 use platter_bench::report::units::{change, fixed, percent};
@@ -59,14 +60,13 @@ impl Validate {
         let model = validate::disk(params).map_err(|error| CliError::usage(error.to_string()))?;
         let trace = validate::load_trace(&self.trace, model.sectors())
             .map_err(|error| CliError::usage(error.to_string()))?;
+        let page = Page::open(self.report.as_deref(), [])?;
         let result = validate::replay(model, &trace);
-        if let Some(path) = &self.report {
-            disk::write_report(path, &page::html(&self.disk, &self.trace.to_string_lossy(), &result))?;
-        }
         match context.json {
-            true => context.print_json(&self.json(&result)),
-            false => context.print(&text(&result, context.terminal)),
+            true => context.print_json(&self.json(&result))?,
+            false => context.print(&text(&result, context.terminal))?,
         }
+        page.write(|| page::html(&self.disk, &self.trace.to_string_lossy(), &result))
     }
 
     fn json(&self, result: &Validation) -> Value {

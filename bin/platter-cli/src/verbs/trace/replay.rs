@@ -4,9 +4,10 @@ mod options;
 
 use super::inputs::{self, Meter, Reading, malformed};
 use super::outfile::refuse_input;
+use crate::cli::output::{Page, cannot_write};
 use crate::cli::progress::Progress;
 use crate::cli::{CliError, Context, Force, On, output, spec_arg};
-use crate::verbs::bench_io::{cannot_write, describe};
+use crate::verbs::bench_io::describe;
 use clap::Args;
 use options::Options;
 use platter::registry::Access;
@@ -16,7 +17,7 @@ use platter_disk::device::Device;
 use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::World;
 use platter_traces::Arrivals;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
@@ -97,7 +98,7 @@ impl Replay {
         let basis = arrivals.basis();
         let mut reader =
             Reader::new(&mut arrivals, &options, &devices, routes, survey.as_ref()).map_err(failed)?;
-        self.open_page()?;
+        let page = self.open_page(&on.specs)?;
         let tracer = self.record.as_deref().map(|path| record(path, &devices)).transpose()?;
         let replayed = replay_on(context, &mut reader, &options, &devices);
         let recorded = tracer.map_or(Ok(()), Tracer::finish);
@@ -113,8 +114,11 @@ impl Replay {
         } else {
             context.print(&report.to_text(context.terminal))?;
         }
-        recorded.map_err(|error| cannot_write(self.record.as_deref(), &error))?;
-        self.write_page(&report)?;
+        if let (Some(path), Err(error)) = (&self.record, &recorded) {
+            return Err(cannot_write(path, error));
+        }
+        let inputs: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        page.write(|| report.to_html(&inputs))?;
         verdict(context, &report)
     }
 
@@ -158,31 +162,21 @@ impl Replay {
         }
     }
 
-    /// Fails before the run if the page cannot be written. An earlier page stays until this one is.
-    fn open_page(&self) -> Result<(), CliError> {
-        let Some(path) = self.html.as_deref() else { return Ok(()) };
-        let cannot = |error: std::io::Error| cannot_write(Some(path), &error);
-        let page = OpenOptions::new().append(true).create(true).open(path).map_err(cannot)?;
-        let page = page.metadata().map_err(cannot)?;
-        let record = self.record.as_deref().and_then(|record| fs::metadata(record).ok());
-        match record.is_some_and(|record| page.is_file() && output::same(&record, &page)) {
-            true => {
-                let path = path.display();
-                Err(CliError::usage(format!("--html and --record are both {path}; give two files")))
-            }
-            false => Ok(()),
+    /// Opens the file of the page. An earlier page stays in it until this one is written.
+    fn open_page(&self, specs: &[String]) -> Result<Page<'_>, CliError> {
+        let page = Page::open(self.html.as_deref(), specs)?;
+        match (&self.html, page.is(self.record.as_deref())) {
+            (Some(path), true) => Err(CliError::usage(format!(
+                "--html and --record are both {}; give two files",
+                path.display()
+            ))),
+            _ => Ok(page),
         }
-    }
-
-    fn write_page(&self, report: &ReplayReport) -> Result<(), CliError> {
-        let Some(path) = self.html.as_deref() else { return Ok(()) };
-        let inputs: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
-        fs::write(path, report.to_html(&inputs)).map_err(|error| cannot_write(Some(path), &error))
     }
 }
 
 fn record(path: &Path, devices: &[Device]) -> Result<Tracer, CliError> {
-    let file = File::create(path).map_err(|error| cannot_write(Some(path), &error))?;
+    let file = File::create(path).map_err(|error| cannot_write(path, &error))?;
     Ok(Tracer::start(devices, Format::Blktrace, Box::new(BufWriter::new(file))))
 }
 
