@@ -67,6 +67,27 @@ fn the_commands_of_the_page_work() {
     assert!(clean.contains("nothing found"), "{clean}");
 }
 
+/// What a server did until it was asked to end is checked: here it has promised what it has not synced.
+#[test]
+fn a_server_is_ended_and_what_it_did_is_checked() {
+    let dir = directory();
+    let server = "printf x > d/file; echo saved; exec sleep 600";
+    let check = "grep -q saved $PLATTER_CRASH_ACKNOWLEDGED || exit 0; grep -qx x file";
+    // The first time that is enough for its three calls on this machine.
+    for time in ["1s", "4s", "16s", "60s"] {
+        let line = format!(
+            "platter crash run --json --stop-after {time} --dir d --check '{check}' -- sh -c '{server}'"
+        );
+        let run = shell(dir.path(), &line);
+        let value: serde_json::Value = serde_json::from_slice(&run.stdout).expect("JSON");
+        if value["steps"] == 3 {
+            assert_eq!((run.status.code(), &value["end"]), (Some(1), &"asked".into()), "{}", said(&run));
+            return;
+        }
+    }
+    panic!("the server never came to its third call");
+}
+
 #[test]
 fn a_finding_is_the_same_as_json_and_repeats() {
     let dir = directory();

@@ -177,6 +177,11 @@ fn message(thread: i32) -> i32 {
 
 /// Kills a process.
 pub(crate) fn kill(process: i32) {
-    // SAFETY: no memory is involved. That the process is gone already is what is wanted.
-    unsafe { libc::kill(process, libc::SIGKILL) };
+    signal(process, libc::SIGKILL);
+}
+
+/// Sends a signal to a process, which may be gone.
+pub(crate) fn signal(process: i32, signal: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(process, signal) };
 }

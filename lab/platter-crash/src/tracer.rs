@@ -15,9 +15,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 /// How often to look whether the user wants to stop.
@@ -35,19 +35,50 @@ pub struct Program {
     pub dir: PathBuf,
     /// Most bytes to record; more are an error.
     pub limit: u64,
+    /// When to end it, if it does not by itself.
+    pub stop: Option<StopAfter>,
+}
+
+/// When to end a program.
+#[derive(Clone, Copy, Debug)]
+pub struct StopAfter {
+    /// After this time it is asked to end, by SIGTERM.
+    pub time: Duration,
+    /// So much later what is left of it is killed, between two of its calls; after twice that, also within one.
+    pub grace: Duration,
+}
+
+/// What a program did, and why it ended.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// What it did.
+    pub recording: Recording,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// Why a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Itself,
+    /// It was asked to: its time was over.
+    Asked,
+    /// It was killed: it had not ended although it was asked to.
+    Killed,
 }
 
 /// Runs a program to its end, and that of all processes that it started, and returns what it did.
 ///
 /// # Errors
 /// See [`RecordError`].
-pub fn record(program: &Program, stop: &AtomicBool) -> Result<Recording, RecordError> {
+pub fn record(program: &Program, stop: &AtomicBool) -> Result<Recorded, RecordError> {
     // A thread of its own, because it waits for all its children, and only for those.
     let result = thread::scope(|scope| scope.spawn(|| record_here(program, stop)).join());
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn record_here(program: &Program, stop: &AtomicBool) -> Result<Recording, RecordError> {
+fn record_here(program: &Program, stop: &AtomicBool) -> Result<Recorded, RecordError> {
     let shown = program.dir.display();
     let cannot = |error: io::Error| RecordError::CannotStart(format!("--dir {shown}: {error}"));
     fs::create_dir_all(&program.dir).map_err(cannot)?;
@@ -67,18 +98,25 @@ fn record_here(program: &Program, stop: &AtomicBool) -> Result<Recording, Record
     let drained = thread::spawn(move || drain(reader));
     let started = ptrace::start(&mut command, calls::filter());
     drop(command);
+    let time = Time::default();
     let ending = match started {
         Ok(child) => {
             let main = child.id() as i32;
+            time.reach.store(main, Ordering::Relaxed);
             let (threads, waiting) = (HashSet::from([main]), VecDeque::new());
             let observer = &mut observer;
-            Tracer { observer, main, threads, busy: None, waiting, ending: None }.run_watched(stop)
+            let mut tracer =
+                Tracer { observer, main, threads, busy: None, waiting, ending: None, time: &time };
+            tracer.run_watched(stop, program.stop)
         }
         Err(error) => Err(RecordError::CannotStart(format!("{}: {error}", name.display()))),
     };
     // The pipe has no writer any more, so this ends.
     let printed = drained.join().unwrap_or(0);
+    let end = time.end();
     match ending? {
+        // How it ends when it is asked to is not judged.
+        _ if end != End::Itself => observer.finish().map_err(|error| failed(&error))?,
         Ending::Exit(0) => observer.finish().map_err(|error| failed(&error))?,
         Ending::Exit(status) => {
             return Err(RecordError::Failed(format!("{} ended with status {status}", name.display())));
@@ -93,7 +131,7 @@ fn record_here(program: &Program, stop: &AtomicBool) -> Result<Recording, Record
             "the program has printed in a way that was not seen, as by `splice`; let it print by `write`";
         return Err(RecordError::Unseen(what.to_owned()));
     }
-    Ok(recording)
+    Ok(Recorded { recording, end })
 }
 
 /// Reads what the program prints, so that it need not wait, and counts it. What it printed is taken from its calls.
@@ -128,6 +166,48 @@ fn executable(name: &OsStr) -> Result<PathBuf, RecordError> {
     })
 }
 
+/// What the thread that looks at the time and the tracer tell each other.
+#[derive(Debug, Default)]
+struct Time {
+    /// The program was asked to end.
+    is_asked: AtomicBool,
+    /// What is left of it is to be killed when no call is being carried out; at once.
+    is_over: AtomicBool,
+    is_long_over: AtomicBool,
+    /// It was killed.
+    is_killed: AtomicBool,
+    /// A thread of the program that lived when the tracer last heard of any.
+    reach: AtomicI32,
+}
+
+impl Time {
+    fn end(&self) -> End {
+        match (self.is_asked.load(Ordering::Relaxed), self.is_killed.load(Ordering::Relaxed)) {
+            (_, true) => End::Killed,
+            (true, false) => End::Asked,
+            (false, false) => End::Itself,
+        }
+    }
+
+    /// Looks at the time: asks the program to end, and later wakes the tracer, which kills it.
+    fn look(&self, since: Instant, limit: StopAfter) {
+        let (reach, passed) = (self.reach.load(Ordering::Relaxed), since.elapsed());
+        if passed >= limit.time && !self.is_asked.swap(true, Ordering::Relaxed) {
+            ptrace::signal(reach, libc::SIGTERM);
+        }
+        if passed >= limit.time.saturating_add(limit.grace) {
+            let is_long = passed >= limit.time.saturating_add(limit.grace * 2);
+            self.is_long_over.store(is_long, Ordering::Relaxed);
+            self.is_over.store(true, Ordering::Relaxed);
+            // The tracer sees any signal, and does not deliver this one.
+            ptrace::signal(reach, WAKES);
+        }
+    }
+}
+
+/// The signal by which the tracer is woken. Programs ignore it unless they ask for it.
+const WAKES: i32 = libc::SIGURG;
+
 /// The state of one run.
 struct Tracer<'o> {
     observer: &'o mut Observer,
@@ -138,12 +218,17 @@ struct Tracer<'o> {
     /// Threads that wait to begin a call.
     waiting: VecDeque<(i32, Entry)>,
     ending: Option<Ending>,
+    time: &'o Time,
 }
 
 impl Tracer<'_> {
-    /// Runs while another thread looks whether the user wants to stop.
-    fn run_watched(&mut self, stop: &AtomicBool) -> Result<Ending, RecordError> {
-        let main = self.main;
+    /// Runs while another thread looks whether the user wants to stop, and at the time.
+    fn run_watched(
+        &mut self,
+        stop: &AtomicBool,
+        stop_after: Option<StopAfter>,
+    ) -> Result<Ending, RecordError> {
+        let (main, time, since) = (self.main, self.time, Instant::now());
         thread::scope(|scope| {
             let (done, over) = channel::<()>();
             scope.spawn(move || {
@@ -151,6 +236,7 @@ impl Tracer<'_> {
                     if stop.load(Ordering::Relaxed) {
                         ptrace::kill(main);
                     }
+                    stop_after.iter().for_each(|limit| time.look(since, *limit));
                 }
             });
             let result = self.run(stop);
@@ -188,8 +274,33 @@ impl Tracer<'_> {
                 return Err(RecordError::Stopped);
             }
             self.handle(thread, event)?;
+            self.note_reach();
+            if self.is_to_be_killed() {
+                self.threads.insert(thread);
+                self.time.is_killed.store(true, Ordering::Relaxed);
+                self.kill_all();
+                return Ok(Ending::Signal(libc::SIGKILL));
+            }
         }
         self.ending.ok_or_else(|| RecordError::Failed("the end of the program was not seen".to_owned()))
+    }
+
+    /// Notes whom a signal reaches: the program itself, or what is left of it.
+    fn note_reach(&self) {
+        let main = self.threads.get(&self.main);
+        if let Some(thread) = main.or_else(|| self.threads.iter().next()) {
+            self.time.reach.store(*thread, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the time is over. Between two calls, so that each has had all of its effect or none.
+    fn is_to_be_killed(&self) -> bool {
+        let idle = self.busy.is_none() || self.time.is_long_over.load(Ordering::Relaxed);
+        self.is_over() && idle && !self.threads.is_empty()
+    }
+
+    fn is_over(&self) -> bool {
+        self.time.is_over.load(Ordering::Relaxed)
     }
 
     fn handle(&mut self, thread: i32, event: Event) -> Result<(), RecordError> {
@@ -210,6 +321,7 @@ impl Tracer<'_> {
             Event::Other => self.resume(thread, 0),
             // The first stop of a new thread, which is the tracer's doing.
             Event::Signal(libc::SIGSTOP) if self.threads.insert(thread) => self.resume(thread, 0),
+            Event::Signal(WAKES) if self.is_over() => self.resume(thread, 0),
             Event::Signal(signal) => self.resume(thread, signal),
             Event::Gone(ending) => {
                 if thread == self.main {
@@ -254,6 +366,7 @@ impl Tracer<'_> {
     /// Begins the next call if none is being carried out.
     fn next(&mut self) -> Result<(), RecordError> {
         while self.busy.is_none()
+            && !self.is_over()
             && let Some((thread, entry)) = self.waiting.pop_front()
         {
             match self.observer.begin(Tracee(thread), &entry)? {

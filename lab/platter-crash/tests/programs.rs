@@ -6,7 +6,7 @@ use platter_crash::explore::{self, Cut, Options, Report};
 use platter_crash::history::history;
 use platter_crash::plan::Plan;
 use platter_crash::recording::Recording;
-use platter_crash::tracer::{Program, record};
+use platter_crash::tracer::{End, Program, Recorded, StopAfter, record};
 use platter_crash::volume::{Lost, Semantics};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -252,7 +252,8 @@ fn splice() {
 fn recorded_shell(dir: &Path, command: &str) -> Result<Recording, RecordError> {
     let script = format!("cd {} && {command}", dir.display());
     let command = ["/bin/sh", "-c", &script].map(Into::into).to_vec();
-    record(&Program { command, dir: dir.to_owned(), limit: 64 << 20 }, &AtomicBool::new(false))
+    record(&Program { command, dir: dir.to_owned(), limit: 64 << 20, stop: None }, &AtomicBool::new(false))
+        .map(|recorded| recorded.recording)
 }
 
 fn recorded(role: &str) -> Recording {
@@ -468,8 +469,12 @@ fn programs_that_fail_or_are_not_there_are_named() {
     assert!(matches!(&error, RecordError::Failed(why) if why.contains("status 3")), "{error:?}");
     let error = recorded_shell(dir.path(), "kill -9 $$").unwrap_err();
     assert!(matches!(&error, RecordError::Failed(why) if why.contains("signal 9")), "{error:?}");
-    let program =
-        Program { command: vec!["no-such-program".into()], dir: dir.path().to_owned(), limit: 1 << 20 };
+    let program = Program {
+        command: vec!["no-such-program".into()],
+        dir: dir.path().to_owned(),
+        limit: 1 << 20,
+        stop: None,
+    };
     let error = record(&program, &AtomicBool::new(false)).unwrap_err();
     assert!(matches!(&error, RecordError::CannotStart(why) if why.contains("no-such-program")), "{error:?}");
     let script = format!("printf %5000d 1 > {}/big", dir.path().display());
@@ -484,8 +489,54 @@ fn a_program_is_killed_when_the_user_wants_to_stop() {
     let dir = tempdir().unwrap();
     let stop = AtomicBool::new(true);
     let command = ["/bin/sh", "-c", "sleep 600 & sleep 600"].map(Into::into).to_vec();
-    let error = record(&Program { command, dir: dir.path().to_owned(), limit: 1 << 20 }, &stop).unwrap_err();
+    let error = record(&Program { command, dir: dir.path().to_owned(), limit: 1 << 20, stop: None }, &stop)
+        .unwrap_err();
     assert!(matches!(error, RecordError::Stopped), "{error:?}");
+}
+
+/// Records a shell command that does not end by itself, for a time in which it has made at least so many calls on this machine.
+fn recorded_until(script: &str, calls: usize, grace: Duration) -> Recorded {
+    let mut time = Duration::from_millis(200);
+    loop {
+        let dir = tempdir().unwrap();
+        let script = format!("cd {}; {script}", dir.path().display());
+        let command = ["/bin/sh", "-c", &script].map(Into::into).to_vec();
+        let stop = Some(StopAfter { time, grace });
+        let program = Program { command, dir: dir.path().to_owned(), limit: 1 << 20, stop };
+        let recorded = record(&program, &AtomicBool::new(false)).unwrap();
+        if recorded.recording.steps.len() >= calls {
+            return recorded;
+        }
+        time *= 4;
+        assert!(time < Duration::from_secs(60), "{script}: {:?}", recorded.recording);
+    }
+}
+
+#[test]
+fn a_server_is_asked_to_end_and_what_it_did_is_recorded() {
+    let patient = Duration::from_secs(600);
+    let ended = recorded_until("printf abc > a; exec sleep 600", 2, patient);
+    assert_eq!((ended.end, ended.recording.steps.len()), (End::Asked, 2), "{:?}", ended.recording);
+    // It may still do something then, and may end with any status.
+    let script = "trap 'printf b > b; exit 3' TERM; printf abc > a; while :; do sleep 0.01; done";
+    let ended = recorded_until(script, 4, patient);
+    assert_eq!((ended.end, ended.recording.steps.len()), (End::Asked, 4), "{:?}", ended.recording);
+    // A process that outlives the program is asked, too.
+    let ended = recorded_until("sleep 600 & printf abc > a", 2, patient);
+    assert_eq!((ended.end, ended.recording.steps.len()), (End::Asked, 2), "{:?}", ended.recording);
+}
+
+/// Also processes that outlive the program, and while calls are under way all the time.
+#[test]
+fn a_server_that_does_not_end_is_killed_between_two_calls() {
+    for script in [
+        "trap '' TERM; printf abc > a; exec sleep 600",
+        "(trap '' TERM; exec sleep 600) & printf abc > a",
+        "trap '' TERM; while :; do printf abc > a; done & while :; do printf abc > b; done",
+    ] {
+        let ended = recorded_until(script, 2, Duration::from_millis(300));
+        assert_eq!(ended.end, End::Killed, "{script}");
+    }
 }
 
 #[test]
@@ -511,7 +562,7 @@ fn a_program_that_starts_processes_can_be_stopped_at_any_time() {
         let started = dir.path().join(format!("{turn}"));
         let line = format!("> {}; while :; do (:); done", started.display());
         let command = ["sh", "-c", &line].map(Into::into).to_vec();
-        let program = Program { command, dir: dir.path().to_owned(), limit: 1 << 20 };
+        let program = Program { command, dir: dir.path().to_owned(), limit: 1 << 20, stop: None };
         let (stop, (send, result)) = (Arc::new(AtomicBool::new(false)), channel());
         let stops = Arc::clone(&stop);
         std::thread::spawn(move || send.send(record(&program, &stops)));

@@ -9,7 +9,7 @@ use platter_crash::error::RecordError;
 use platter_crash::explore::{self, Cut, Finding, Options, Report};
 use platter_crash::plan::{Plan, lost_text};
 use platter_crash::recording::Recording;
-use platter_crash::tracer::{Program, record};
+use platter_crash::tracer::{End, Program, Recorded, StopAfter, record};
 use platter_crash::volume::Semantics;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 Examples:
   platter crash run --dir data --check './store verify data.log' -- ./store append data/data.log 100
   platter crash run --dir db --semantics ext4-ordered --check ./check.sh -- sqlite3 db/t.db 'create table t(x)'
+  platter crash run --dir kv --stop-after 2s --check ./check.sh -- redis-server --dir kv --appendonly yes
 
 The program runs once, and its calls that change files below --dir are recorded. Then power is cut after each of them, and
 each state that may be left is made in a fresh directory, where the check runs by /bin/sh. It finds nothing wrong if it ends
@@ -35,9 +36,9 @@ A finding is reduced to the smallest loss, printed as a list of calls, and writt
 --jobs. Exit status: 0 nothing found, 1 something found or the program failed, 3 the program or the directory cannot be
 used, 4 the directory was changed in a way that is not seen. docs/crash-programs.md has the rules of the file systems.
 
-JSON: an object with `steps`, `cuts`, `states`, `equal`, `seconds` (of the checks), `interrupted` and `found` (null, or an
-object with `cut`, `lost`, `ended`, `output`, `shrink_tries`, `plan` and `history`, a list of objects with `step`, `thread`,
-`call` and `lost`).")]
+JSON: an object with `steps`, `end` (why the program ended: `itself`, `asked` or `killed`), `cuts`, `states`, `equal`, `seconds`
+(of the checks), `interrupted` and `found` (null, or an object with `cut`, `lost`, `ended`, `output`, `shrink_tries`, `plan` and
+`history`, a list of objects with `step`, `thread`, `call` and `lost`).")]
 pub(crate) struct Run {
     /// The directory whose changes are recorded; made if it does not exist
     #[arg(long, value_name = "DIR")]
@@ -63,6 +64,10 @@ pub(crate) struct Run {
     /// A check that takes longer has failed
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_time)]
     timeout: Duration,
+    /// Ask the program to end after this time (SIGTERM; 5 s later what is left of it is killed), and check
+    /// what it did until then: for servers
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    stop_after: Option<Duration>,
     /// Most bytes to record, those that the directory has at first included
     #[arg(long, value_name = "SIZE", default_value = "1G")]
     limit: Size,
@@ -76,6 +81,9 @@ pub(crate) struct Run {
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
+
+/// How long a program that was asked to end has time for that.
+const GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug)]
 struct Cuts(Option<u64>);
@@ -111,9 +119,14 @@ impl Run {
         output::refuse_device(&self.plan, [])?;
         let stop = context.stop_flag();
         let check = check(&self.check, self.timeout, self.temporary.as_ref());
-        let program =
-            Program { command: self.program.clone(), dir: self.dir.clone(), limit: self.limit.bytes };
-        let recording = record(&program, stop).map_err(|error| cannot_record(context, &error))?;
+        let program = Program {
+            command: self.program.clone(),
+            dir: self.dir.clone(),
+            limit: self.limit.bytes,
+            stop: self.stop_after.map(|time| StopAfter { time, grace: GRACE }),
+        };
+        let recorded = record(&program, stop).map_err(|error| cannot_record(context, &error))?;
+        let recording = &recorded.recording;
         let jobs =
             self.jobs.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
         let options = Options {
@@ -124,7 +137,7 @@ impl Run {
             jobs,
             check,
         };
-        self.whole(&recording, &options, stop)?;
+        self.whole(recording, &options, stop)?;
         let begun = Instant::now();
         let mut progress = Progress::new(context.progress);
         let steps = recording.steps.len();
@@ -133,15 +146,15 @@ impl Run {
                 progress.show(&format!("{done} states of {steps} calls checked"));
             }
         };
-        let report = explore::explore(&recording, &options, stop, &mut show).map_err(cannot_check)?;
+        let report = explore::explore(recording, &options, stop, &mut show).map_err(cannot_check)?;
         progress.clear();
         let seconds = begun.elapsed().as_secs_f64();
         if let Some(found) = &report.found {
-            self.write_plan(&recording, found)?;
+            self.write_plan(recording, found)?;
         }
         match context.json {
-            true => context.print_json(&self.json(&recording, &report, seconds))?,
-            false => context.print(&self.text(&recording, &report, seconds))?,
+            true => context.print_json(&self.json(&recorded, &report, seconds))?,
+            false => context.print(&self.text(&recorded, &report, seconds))?,
         }
         match &report.found {
             Some(found) => {
@@ -180,11 +193,17 @@ impl Run {
             .map_err(|error| CliError::failed(format!("--plan {shown}: {error}")))
     }
 
-    fn text(&self, recording: &Recording, report: &Report, seconds: f64) -> String {
+    fn text(&self, recorded: &Recorded, report: &Report, seconds: f64) -> String {
         let Report { cuts, states, equal, .. } = report;
+        let recording = &recorded.recording;
         let steps = recording.steps.len();
+        let ended = match recorded.end {
+            End::Itself => "",
+            End::Asked => " until the program was asked to end",
+            End::Killed => " until the program was killed",
+        };
         let mut text = format!(
-            "{steps} calls recorded; {cuts} power cuts by the rules of {}, {states} states checked ({equal} more were \
+            "{steps} calls recorded{ended}; {cuts} power cuts by the rules of {}, {states} states checked ({equal} more were \
              equal to others) in {seconds:.1} s\n",
             self.semantics.name()
         );
@@ -200,7 +219,8 @@ impl Run {
         text
     }
 
-    fn json(&self, recording: &Recording, report: &Report, seconds: f64) -> Value {
+    fn json(&self, recorded: &Recorded, report: &Report, seconds: f64) -> Value {
+        let recording = &recorded.recording;
         let found = report.found.as_ref().map(|found| {
             let verdict = verdict_json(&found.verdict);
             json!({
@@ -215,6 +235,11 @@ impl Run {
         });
         json!({
             "steps": recording.steps.len(),
+            "end": match recorded.end {
+                End::Itself => "itself",
+                End::Asked => "asked",
+                End::Killed => "killed",
+            },
             "cuts": report.cuts,
             "states": report.states,
             "equal": report.equal,
