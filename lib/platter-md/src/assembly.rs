@@ -167,7 +167,7 @@ pub fn assemble(candidates: &[Candidate], options: &Options) -> Result<Array, Re
     let trusts_all = options.force;
     Ok(Array {
         uuid: newest.array,
-        name: newest.name.clone(),
+        name: newest.name.to_string(),
         sources: Sources {
             members: sources(candidates, &fates, newest.members),
             in_sync: if trusts_all { InSync::default() } else { sync },
@@ -241,7 +241,7 @@ fn freshest(candidates: &[Candidate]) -> Result<usize, Refusal> {
         Some((at, _)) => Ok(at),
         None => {
             let all: Vec<String> =
-                candidates.iter().map(|one| format!("{} ({})", one.name, one.superblock.role)).collect();
+                candidates.iter().map(|one| format!("{} ({})", one.name, one.superblock.role())).collect();
             refuse(
                 format!("none of the devices is a member with data: {}", all.join(", ")),
                 "name the members",
@@ -281,18 +281,22 @@ fn fate(candidate: &Candidate, newest: &Candidate) -> Fate {
     let out = |why: String| Fate::Out(why, None);
     let role = match own.events < new.events {
         true => new.roles.get(own.number as usize).copied().unwrap_or(Role::Spare),
-        false => own.role,
+        false => own.role(),
     };
-    match own.role {
+    match own.role() {
         Role::Journal if role != Role::Journal => {
             return out(format!("it was the array's journal device, and is a {role}, says {}", newest.name));
         }
         Role::Spare if role == Role::Spare => return out("it is a spare".to_owned()),
+        // It was to be rebuilt as that, which did not begin: its superblock would say how far it has come.
+        Role::Spare if matches!(role, Role::Member(_)) => {
+            return out(format!("it is a spare, and was to become {role}, says {}", newest.name));
+        }
         _ => {}
     }
     let behind = new.events.saturating_sub(own.events);
     if behind > 1 {
-        let when = new.updated_s.saturating_sub(own.updated_s);
+        let when = new.updated.s.saturating_sub(own.updated.s);
         return Fate::Out(
             format!(
                 "it is stale: it has {} events and the newest, {}, has {}; it was last written {when} s before that",
@@ -305,10 +309,11 @@ fn fate(candidate: &Candidate, newest: &Candidate) -> Fate {
         // A spare or failed device with more events than any member.
         return out(format!(
             "it is a {} with {} events, more than those of any member",
-            own.role, own.events
+            own.role(),
+            own.events
         ));
     }
-    if own.role == Role::Journal {
+    if own.role() == Role::Journal {
         return Fate::Journal;
     }
     let agrees = (own.level, own.layout, own.chunk, own.members, own.component)

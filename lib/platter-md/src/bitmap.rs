@@ -1,8 +1,9 @@
-//! The write-intent bitmap of a member: which chunks may differ between the members.
+//! The write-intent bitmap of a member: which chunks may differ between the members. [`intent`](crate::intent) has the bits
+//! of an array that is being written.
 //!
 //! Source: `struct bitmap_super_s` of Linux 6.12 (`md-bitmap.h`), and `md-llbitmap.c` of Linux 6.18 for version 6.
 
-use crate::bytes::{array_at, u32_at, u64_at};
+use crate::bytes::{array_at, put, u32_at, u64_at};
 use crate::superblock::SECTOR;
 use crate::uuid::Uuid;
 
@@ -14,7 +15,14 @@ pub const LOCKLESS_DATA: u64 = 1024;
 pub const MAX_DATA: u64 = 64 << 20;
 
 const MAGIC: u32 = 0x6d74_6962;
-const STALE: u32 = 1 << 1;
+pub(crate) const STALE: u32 = 1 << 1;
+pub(crate) const WRITE_ERROR: u32 = 1 << 2;
+/// Version of a bitmap of bits in the order of little-endian bytes.
+pub(crate) const VERSION: u32 = 4;
+/// Least chunk of a bitmap that is made here, as mdadm chooses it.
+const LEAST_CHUNK: u64 = 64 << 20;
+/// Seconds between sweeps, as mdadm writes them.
+const SLEEP_S: u32 = 5;
 
 /// The header of a bitmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +45,55 @@ pub struct Bitmap {
     pub sleep_s: u32,
     /// Most writes that write-mostly members may be behind.
     pub write_behind: u32,
+    /// Sectors that are kept for it; 0 if it does not say.
+    pub reserved: u32,
+}
+
+/// The chunk of a bitmap that covers `sync_size` sectors and has `room` bytes with its header: 64 MiB, or more if that does not fit.
+pub fn choose_chunk(sync_size: u64, room: u64) -> u64 {
+    let bits = room.saturating_sub(HEADER_BYTES as u64).saturating_mul(8).max(1);
+    let mut chunk = LEAST_CHUNK;
+    while sync_size.div_ceil(chunk / SECTOR) > bits && chunk < 1 << 31 {
+        chunk *= 2;
+    }
+    chunk
 }
 
 impl Bitmap {
+    /// A bitmap of version 4 for a new array, in chunks of `chunk` bytes.
+    pub fn new(array: Uuid, sync_size: u64, chunk: u64) -> Bitmap {
+        Bitmap {
+            version: VERSION,
+            array,
+            events: 0,
+            events_cleared: 0,
+            sync_size,
+            state: 0,
+            chunk,
+            sleep_s: SLEEP_S,
+            write_behind: 0,
+            reserved: 0,
+        }
+    }
+
+    /// The [`HEADER_BYTES`] bytes of this header: the inverse of [`parse`](Bitmap::parse), but for the name of a
+    /// cluster, which is zero.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES];
+        put(&mut bytes, 0, MAGIC.to_le_bytes());
+        put(&mut bytes, 4, self.version.to_le_bytes());
+        put(&mut bytes, 8, self.array.0);
+        put(&mut bytes, 24, self.events.to_le_bytes());
+        put(&mut bytes, 32, self.events_cleared.to_le_bytes());
+        put(&mut bytes, 40, self.sync_size.to_le_bytes());
+        put(&mut bytes, 48, self.state.to_le_bytes());
+        put(&mut bytes, 52, (self.chunk as u32).to_le_bytes());
+        put(&mut bytes, 56, self.sleep_s.to_le_bytes());
+        put(&mut bytes, 60, self.write_behind.to_le_bytes());
+        put(&mut bytes, 64, self.reserved.to_le_bytes());
+        bytes
+    }
+
     /// Parses the [`HEADER_BYTES`] bytes of a header.
     ///
     /// # Errors
@@ -69,6 +123,7 @@ impl Bitmap {
             chunk,
             sleep_s: u32_at(bytes, 56),
             write_behind: u32_at(bytes, 60),
+            reserved: u32_at(bytes, 64),
         };
         if bitmap.data_bytes() > MAX_DATA {
             return Err(format!(
@@ -93,6 +148,11 @@ impl Bitmap {
     /// Whether it says that it is out of date.
     pub fn is_stale(&self) -> bool {
         self.state & STALE != 0
+    }
+
+    /// Whether it says that a write of it has failed.
+    pub fn has_write_error(&self) -> bool {
+        self.state & WRITE_ERROR != 0
     }
 
     /// Where its bits or states begin, in bytes behind the beginning of the header.

@@ -20,3 +20,10 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array_at(bytes, at))
 }
+
+/// Puts a number at `at`, if there is room for it.
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
+    if let Some(room) = bytes.get_mut(at..at + N) {
+        room.copy_from_slice(&field);
+    }
+}

@@ -8,12 +8,17 @@ use crate::uuid::Uuid;
 use platter_block::text::printable;
 use std::fmt;
 
+mod encode;
+
 /// Size of a superblock with its table of roles, in bytes.
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Bytes of a sector.
 pub const SECTOR: u64 = 512;
 /// Most members that a superblock can list.
 pub const MAX_MEMBERS: u32 = 1920;
+
+/// Most bytes of the name of an array.
+pub const NAME_BYTES: usize = 32;
 
 const MAGIC: u32 = 0xa92b_4efc;
 /// Size of the superblock without its table.
@@ -116,6 +121,11 @@ pub fn is_old(bytes: &[u8]) -> bool {
     bytes.len() >= 8 && [MAGIC.to_le_bytes(), MAGIC.to_be_bytes()].contains(&magic) && major == [0; 4]
 }
 
+/// Whether these bytes begin like a superblock, of any version and in whatever state.
+pub fn is_superblock(bytes: &[u8]) -> bool {
+    is_old(bytes) || (bytes.len() >= 8 && u32_at(bytes, 0) == MAGIC && u32_at(bytes, 4) == 1)
+}
+
 /// The level of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
@@ -138,7 +148,8 @@ pub enum Level {
 }
 
 impl Level {
-    fn of(number: i32) -> Level {
+    /// The level with this number.
+    pub fn of(number: i32) -> Level {
         match number {
             -1 => Level::Linear,
             0 => Level::Raid0,
@@ -148,6 +159,20 @@ impl Level {
             6 => Level::Raid6,
             10 => Level::Raid10,
             other => Level::Other(other),
+        }
+    }
+
+    /// Its number.
+    pub fn number(self) -> i32 {
+        match self {
+            Level::Linear => -1,
+            Level::Raid0 => 0,
+            Level::Raid1 => 1,
+            Level::Raid4 => 4,
+            Level::Raid5 => 5,
+            Level::Raid6 => 6,
+            Level::Raid10 => 10,
+            Level::Other(number) => number,
         }
     }
 
@@ -199,6 +224,16 @@ impl Role {
             _ => Role::Faulty,
         }
     }
+
+    /// Its number. A member that no superblock can list is a failed one.
+    fn number(self) -> u16 {
+        match self {
+            Role::Spare => 0xffff,
+            Role::Journal => 0xfffd,
+            Role::Member(number) if number < 0xff00 => number as u16,
+            Role::Member(_) | Role::Faulty => 0xfffe,
+        }
+    }
 }
 
 impl fmt::Display for Role {
@@ -212,6 +247,72 @@ impl fmt::Display for Role {
     }
 }
 
+/// The name of an array: up to 32 bytes, by convention `host:name`.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Name([u8; NAME_BYTES]);
+
+impl Name {
+    /// A name.
+    ///
+    /// # Errors
+    /// It is longer than 32 bytes, or has a NUL.
+    pub fn new(text: &str) -> Result<Name, String> {
+        let mut bytes = [0; NAME_BYTES];
+        match bytes.get_mut(..text.len()) {
+            Some(_) if text.contains('\0') => {
+                Err(format!("the name {text:?} has a NUL; other characters are possible"))
+            }
+            Some(room) => {
+                room.copy_from_slice(text.as_bytes());
+                Ok(Name(bytes))
+            }
+            None => {
+                Err(format!("the name {text:?} has {} bytes; up to {NAME_BYTES} are possible", text.len()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    /// Bytes that are not UTF-8 and control characters are replaced by U+FFFD.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.0.split(|&byte| byte == 0).next().unwrap_or_default();
+        f.write_str(&printable(&String::from_utf8_lossy(name)))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.to_string())
+    }
+}
+
+/// A time: seconds since 1970, below 2^40, and microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Seconds.
+    pub s: u64,
+    /// Microseconds.
+    pub us: u32,
+}
+
+/// What a reshape makes of an array, with [`feature::RESHAPE`]; all zero without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reshape {
+    /// Number of the new level.
+    pub level: i32,
+    /// Up to where it has come, in sectors of the array.
+    pub position: u64,
+    /// By how many members the array grows.
+    pub members: i32,
+    /// The new layout.
+    pub layout: u32,
+    /// The new chunk.
+    pub chunk: u32,
+    /// How far the data is moved, with [`feature::NEW_OFFSET`].
+    pub offset: i32,
+}
+
 /// A superblock. Positions and sizes are in sectors unless they say otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -223,12 +324,12 @@ pub struct Superblock {
     pub features: u32,
     /// UUID of the array.
     pub array: Uuid,
-    /// Name of the array. Bytes that are not UTF-8 and control characters are replaced by U+FFFD.
-    pub name: String,
-    /// Creation time of the array, in seconds since 1970.
-    pub created_s: u64,
-    /// When the superblock was last written, in seconds since 1970.
-    pub updated_s: u64,
+    /// Name of the array.
+    pub name: Name,
+    /// Creation time of the array.
+    pub created: Time,
+    /// When the superblock was last written.
+    pub updated: Time,
     /// Level.
     pub level: Level,
     /// The number of the layout among those of the level.
@@ -243,8 +344,8 @@ pub struct Superblock {
     pub bitmap_offset: Option<i32>,
     /// Position of the log of partial parity from the superblock, and its size, with [`feature::PPL`].
     pub ppl: Option<(i16, u16)>,
-    /// Up to where a reshape has come, in sectors of the array.
-    pub reshape_position: u64,
+    /// What a reshape makes of it.
+    pub reshape: Reshape,
     /// Start of the data on this device.
     pub data_offset: u64,
     /// Size of the data on this device.
@@ -255,8 +356,12 @@ pub struct Superblock {
     pub number: u32,
     /// UUID of this device.
     pub device: Uuid,
+    /// Read errors that were corrected.
+    pub corrected_reads: u32,
     /// To be read only if no other member can be.
     pub write_mostly: bool,
+    /// Its I/O is not retried.
+    pub fails_fast: bool,
     /// Unit of the list of bad blocks, as a power of two of sectors.
     pub bad_shift: u8,
     /// Size of the list of bad blocks.
@@ -269,10 +374,8 @@ pub struct Superblock {
     pub resync_offset: u64,
     /// Logical block of the array in bytes; 0 if the superblock does not say.
     pub logical_block: u32,
-    /// Roles by number of the device.
+    /// Roles by number of the device; at most [`MAX_MEMBERS`].
     pub roles: Vec<Role>,
-    /// The role of this device, by its own table.
-    pub role: Role,
 }
 
 /// Why no superblock was read.
@@ -287,10 +390,15 @@ pub enum NoSuperblock {
 impl Superblock {
     /// The member's number, if it is one.
     pub fn index(&self) -> Option<u32> {
-        match self.role {
+        match self.role() {
             Role::Member(number) => Some(number),
             _ => None,
         }
+    }
+
+    /// The role of this device, by its own table.
+    pub fn role(&self) -> Role {
+        self.roles.get(self.number as usize).copied().unwrap_or(Role::Spare)
     }
 
     /// Whether a feature is set.
@@ -349,23 +457,24 @@ pub fn parse(place: Place, size: u64, bytes: &[u8]) -> Result<Superblock, NoSupe
         let at = FIXED + 2 * number as usize;
         Role::of(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
     };
-    let number = u32_at(bytes, 0xa0);
-    let inside = number < max;
     let members = u32_at(bytes, 0x5c);
     let real = |role: Role| match role {
         Role::Member(index) if index >= members => Role::Faulty,
         role => role,
     };
-    let name = bytes[0x20..0x40].split(|&byte| byte == 0).next().unwrap_or_default();
+    let time = |at: usize| {
+        let bits = u64_at(bytes, at);
+        Time { s: bits & 0xff_ffff_ffff, us: (bits >> 40) as u32 }
+    };
     let place_of_bitmap = u32_at(bytes, 0x60);
     Ok(Superblock {
         place,
         super_offset: u64_at(bytes, 0x90),
         features,
         array: Uuid(array_at(bytes, 0x10)),
-        name: printable(&String::from_utf8_lossy(name)).into_owned(),
-        created_s: u64_at(bytes, 0x40) & 0xff_ffff_ffff,
-        updated_s: u64_at(bytes, 0xc0) & 0xff_ffff_ffff,
+        name: Name(array_at(bytes, 0x20)),
+        created: time(0x40),
+        updated: time(0xc0),
         level: Level::of(u32_at(bytes, 0x48).cast_signed()),
         layout: u32_at(bytes, 0x4c),
         component: u64_at(bytes, 0x50),
@@ -374,13 +483,22 @@ pub fn parse(place: Place, size: u64, bytes: &[u8]) -> Result<Superblock, NoSupe
         bitmap_offset: has(feature::BITMAP).then_some(place_of_bitmap.cast_signed()),
         ppl: has(feature::PPL | feature::MULTIPLE_PPLS)
             .then(|| (u16_at(bytes, 0x60).cast_signed(), u16_at(bytes, 0x62))),
-        reshape_position: u64_at(bytes, 0x68),
+        reshape: Reshape {
+            level: u32_at(bytes, 0x64).cast_signed(),
+            position: u64_at(bytes, 0x68),
+            members: u32_at(bytes, 0x70).cast_signed(),
+            layout: u32_at(bytes, 0x74),
+            chunk: u32_at(bytes, 0x78),
+            offset: u32_at(bytes, 0x7c).cast_signed(),
+        },
         data_offset: u64_at(bytes, 0x80),
         data_size: u64_at(bytes, 0x88),
         recovery_offset: u64_at(bytes, 0x98),
-        number,
+        number: u32_at(bytes, 0xa0),
         device: Uuid(array_at(bytes, 0xa8)),
+        corrected_reads: u32_at(bytes, 0xa4),
         write_mostly: bytes[0xb8] & 1 != 0,
+        fails_fast: bytes[0xb8] & 2 != 0,
         bad_shift: bytes[0xb9],
         bad_size: u16_at(bytes, 0xba),
         bad_offset: u32_at(bytes, 0xbc).cast_signed(),
@@ -388,7 +506,6 @@ pub fn parse(place: Place, size: u64, bytes: &[u8]) -> Result<Superblock, NoSupe
         resync_offset: u64_at(bytes, 0xd0),
         logical_block: u32_at(bytes, 0xe0),
         roles: (0..max).map(|number| real(role_at(number))).collect(),
-        role: if inside { real(role_at(number)) } else { Role::Spare },
     })
 }
 

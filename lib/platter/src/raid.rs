@@ -28,8 +28,8 @@
 //! `commit_plan`, `wipe_plan`) and which devices form an array (`array_metadata::assemble`) is decided without I/O in
 //! `platter-stack`; `raid::create` and `raid::assemble` in the crate `platter` carry the steps out on devices and build
 //! the layer over the members' data. `raid::search` looks for members on all block devices or in a directory. Arrays of
-//! Linux' md are read in the same way (`superblock::parse`, `assembly::assemble`, `raid::assemble_md`, the layer
-//! `md.rs` of `platter-stack`) and never written (docs/md.md).
+//! Linux' md are read in the same way (`superblock::parse`, `assembly::assemble`,
+//! `raid::assemble_md`, the layer `md.rs` of `platter-stack`) and never written (docs/md.md).
 //!
 //! **Invariant:** at any moment, even during a write, the members on disk are either the old array or the new one. A
 //! test cuts every change at every sector of every write.
@@ -51,8 +51,9 @@ pub use error::RaidError;
 pub use examine::{Held, examine, read_slots};
 pub(crate) use find::members;
 pub use find::{Found, search};
-pub use md::{MdMember, md_layout};
+pub use md::MdMember;
 pub use platter_md::assembly::Options as MdOptions;
+pub use platter_md::layouts::name as md_layout;
 
 use crate::registry::{self, Access, OpenError};
 use platter_disk::device::Device;

@@ -260,7 +260,10 @@ fn read_superblock(input: &[u8]) -> Result<Verdict, String> {
                 hold((sb.features == 0) == names.is_empty(), || format!("{sb:?}: {names}"))?;
                 check_message(&format!(
                     "{} of {} ({}), {}: {names}",
-                    sb.level, sb.array, sb.device, sb.role
+                    sb.level,
+                    sb.array,
+                    sb.device,
+                    sb.role()
                 ))?;
                 // Its own bytes as a list of bad blocks.
                 match bad_blocks::parse(&input[..SUPERBLOCK_BYTES], sb.bad_shift) {

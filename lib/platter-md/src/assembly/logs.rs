@@ -74,7 +74,7 @@ fn journal(
 ) -> Result<(Overlay, Applied), String> {
     let found = candidates.iter().zip(fates).position(|(_, fate)| matches!(fate, Fate::Journal));
     let Some(device) = found else {
-        let is_journal = |one: &&Candidate| one.superblock.role == crate::superblock::Role::Journal;
+        let is_journal = |one: &&Candidate| one.superblock.role() == crate::superblock::Role::Journal;
         let stale = candidates.iter().find(is_journal);
         return Err(match stale {
             Some(one) => format!(

@@ -156,7 +156,7 @@ fn parity_log(device: &Device, superblock: &Superblock) -> Option<Result<Box<ppl
 }
 
 fn journal_log(device: &Device, superblock: &Superblock) -> Option<Result<Box<journal::Log>, String>> {
-    if superblock.role != Role::Journal {
+    if superblock.role() != Role::Journal {
         return None;
     }
     let begin = superblock.data_offset.saturating_mul(SECTOR);
@@ -182,7 +182,7 @@ impl MdMember {
     pub fn candidate(self, name: String, size: u64) -> Result<Candidate, String> {
         let bad = match self.bad {
             Ok(bad) => bad,
-            Err(why) if matches!(self.superblock.role, Role::Member(_)) => {
+            Err(why) if matches!(self.superblock.role(), Role::Member(_)) => {
                 return Err(format!("{name}: {why}"));
             }
             Err(_) => Vec::new(),
@@ -191,38 +191,4 @@ impl MdMember {
         let MdMember { superblock, ppl, journal, .. } = self;
         Ok(Candidate { name, size, superblock, bad, bitmap, ppl, journal })
     }
-}
-
-/// The name of a level with its layout, as mdadm says it.
-pub fn md_layout(superblock: &Superblock) -> Option<String> {
-    let name = match (superblock.level, superblock.layout) {
-        (Level::Raid0, 1) if superblock.has(feature::RAID0_LAYOUT) => "original",
-        (Level::Raid0, 2) if superblock.has(feature::RAID0_LAYOUT) => "alternate",
-        (Level::Raid5 | Level::Raid6, 0) => "left-asymmetric",
-        (Level::Raid5 | Level::Raid6, 1) => "right-asymmetric",
-        (Level::Raid5 | Level::Raid6, 2) => "left-symmetric",
-        (Level::Raid5 | Level::Raid6, 3) => "right-symmetric",
-        (Level::Raid5 | Level::Raid6, 4) => "parity-first",
-        (Level::Raid5 | Level::Raid6, 5) => "parity-last",
-        (Level::Raid6, 8) => "ddf-zero-restart",
-        (Level::Raid6, 9) => "ddf-N-restart",
-        (Level::Raid6, 10) => "ddf-N-continue",
-        (Level::Raid6, 16) => "left-asymmetric-6",
-        (Level::Raid6, 17) => "right-asymmetric-6",
-        (Level::Raid6, 18) => "left-symmetric-6",
-        (Level::Raid6, 19) => "right-symmetric-6",
-        (Level::Raid6, 20) => "parity-first-6",
-        (Level::Raid10, layout) => {
-            let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
-            let far_name = if layout & 1 << 16 != 0 { "offset" } else { "far" };
-            return Some(match (near, far) {
-                (near, 1) => format!("near={near}"),
-                (1, far) => format!("{far_name}={far}"),
-                (near, far) => format!("near={near}, {far_name}={far}"),
-            });
-        }
-        (Level::Raid5 | Level::Raid6, other) => return Some(format!("layout {other}")),
-        _ => return None,
-    };
-    Some(name.to_owned())
 }

@@ -81,7 +81,7 @@ impl Group {
         let Some(first) = self.candidates.first() else { return self.problems.join("\n") + "\n" };
         let mut text = format!(
             "array \"{}\" {} ({})\n",
-            first.superblock.name.escape_debug(),
+            first.superblock.name.to_string().escape_debug(),
             self.uuid,
             self.uuid.as_mdadm()
         );
@@ -152,13 +152,13 @@ pub(super) fn to_json(spec: &str, member: &MdMember, groups: &[Group]) -> Value 
         "device": spec,
         "kind": "md",
         "uuid": superblock.array.to_string(),
-        "name": superblock.name,
+        "name": superblock.name.to_string(),
         "layout": superblock.level.to_string(),
         "md_layout": md_layout(superblock),
         "chunk_bytes": (superblock.chunk > 0).then_some(superblock.chunk.saturating_mul(SECTOR)),
         "members": superblock.members,
         "index": superblock.index(),
-        "role": superblock.role.to_string(),
+        "role": superblock.role().to_string(),
         "device_number": superblock.number,
         "member_uuid": superblock.device.to_string(),
         "data_offset_bytes": superblock.data_offset.saturating_mul(SECTOR),
@@ -166,8 +166,8 @@ pub(super) fn to_json(spec: &str, member: &MdMember, groups: &[Group]) -> Value 
         "component_bytes": superblock.component.saturating_mul(SECTOR),
         "version": superblock.place.version(),
         "events": superblock.events,
-        "created_s": superblock.created_s,
-        "updated_s": superblock.updated_s,
+        "created_s": superblock.created.s,
+        "updated_s": superblock.updated.s,
         "clean": superblock.is_clean(),
         "features": Superblock::names(superblock.features),
         "rebuilt_bytes": superblock.has(feature::RECOVERY).then(|| superblock.recovery_offset.saturating_mul(SECTOR)),
@@ -207,13 +207,13 @@ pub(super) fn to_text(spec: &str, member: &MdMember) -> String {
     let superblock = &member.superblock;
     let place = match superblock.index() {
         Some(index) => format!("member {index} of {}", superblock.members),
-        None => format!("a {} of {} members", superblock.role, superblock.members),
+        None => format!("a {} of {} members", superblock.role(), superblock.members),
     };
     let mut text = format!("{spec}\n  {place} of md {}", superblock.level);
     if let Some(layout) = md_layout(superblock) {
         let _ = write!(text, " {layout}");
     }
-    let _ = write!(text, " \"{}\"", superblock.name.escape_debug());
+    let _ = write!(text, " \"{}\"", superblock.name.to_string().escape_debug());
     if superblock.chunk > 0 {
         let _ = write!(text, ", chunk {} bytes", superblock.chunk.saturating_mul(SECTOR));
     }
@@ -236,7 +236,7 @@ pub(super) fn to_text(spec: &str, member: &MdMember) -> String {
     let _ = write!(
         text,
         ", written {} s after the array was made",
-        superblock.updated_s.saturating_sub(superblock.created_s)
+        superblock.updated.s.saturating_sub(superblock.created.s)
     );
     let _ = writeln!(text, ", {}", if superblock.is_clean() { "clean" } else { "not clean" });
     if !superblock.is_clean() && superblock.resync_offset > 0 {
