@@ -28,8 +28,8 @@
 //! `commit_plan`, `wipe_plan`) and which devices form an array (`array_metadata::assemble`) is decided without I/O in
 //! `platter-stack`; `raid::create` and `raid::assemble` in the crate `platter` carry the steps out on devices and build
 //! the layer over the members' data. `raid::search` looks for members on all block devices or in a directory. Arrays of
-//! Linux' md are read in the same way (`superblock::parse`, `assembly::assemble`,
-//! `raid::assemble_md`, the layer `md.rs` of `platter-stack`) and never written (docs/md.md).
+//! Linux' md are made (`platter_md::create`, `raid::create_md`) and read in the same way (`superblock::parse`, `assembly::assemble`,
+//! `raid::assemble_md`, the layer `md.rs` of `platter-stack`), and not written (docs/md.md).
 //!
 //! **Invariant:** at any moment, even during a write, the members on disk are either the old array or the new one. A
 //! test cuts every change at every sector of every write.
@@ -38,6 +38,7 @@ mod assemble;
 mod assemble_md;
 mod check;
 mod create;
+mod create_md;
 mod error;
 mod examine;
 mod find;
@@ -47,6 +48,7 @@ pub use assemble::assemble;
 pub use assemble_md::{assemble_array, assemble_md};
 pub use check::{Checked, Culprit, Mismatch, Unreadable, check_array};
 pub use create::{Array, create, default_name, wipe};
+pub use create_md::{CreatedMd, MdArray, create_md};
 pub use error::RaidError;
 pub use examine::{Held, examine, read_slots};
 pub(crate) use find::members;

@@ -70,7 +70,9 @@ fn every_key_of_copy_info_map_and_raid_is_documented() {
     let [a, b, map, copy] = ["a", "b", "map", "copy"].map(path);
     let failing = format!("error(op=read, offset=4K, length=512, file({a}, create=4M))");
     let create = |path: &str| format!("file({path}, create=4M)");
-    documented("raid create", &[json(&["raid", "create", &create(&a), &create(&b)])]);
+    let md = ["c", "d"].map(|name| create(&path(name)));
+    let md = json(&["raid", "create", "--format", "md1.2", "--level", "1", &md[0], &md[1]]);
+    documented("raid create", &[json(&["raid", "create", &create(&a), &create(&b)]), md]);
     let examine = [
         json(&["raid", "examine", &a]),
         serde_json::from_slice(&run(&["raid", "examine", "--json", "/nowhere/at/all"]).stdout).unwrap(),

@@ -2,6 +2,7 @@
 
 mod broken;
 mod command;
+mod created;
 mod images;
 mod logs;
 mod refused;

@@ -28,7 +28,7 @@ impl Default for Array {
 }
 
 /// 16 random bytes in the form of RFC 9562, version 4.
-fn new_uuid() -> Result<Uuid, RaidError> {
+pub(super) fn new_uuid() -> Result<Uuid, RaidError> {
     let mut bytes = [0u8; 16];
     // Up to 256 bytes come whole: getrandom(2).
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
