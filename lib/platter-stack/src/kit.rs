@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`Layer`], [`Frame`], [`Stateful`] | a layer whose bios are `async` tasks: order, cancelling, waking and the end are the frame's |
 //! | [`Below`], [`Task`] | I/O below at any time, for a bio or for the layer's own metadata; tasks of the layer itself; time |
-//! | [`Buffer`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
+//! | [`Buffer`], [`Shared`], [`xor`] | memory of the layer's own I/Os; [`Task::copy_out`] and [`Task::copy_in`] reach that of bios |
+//! | [`unless`], [`Below::wake_at`] | I/O that a task leaves behind; [`all`]: several futures side by side |
 //! | [`Ranges`], [`RangeLocks`] | locks on ranges in O(log n), granted in order |
 //! | [`Permits`], [`Event`] | bounds on what runs at once, and waiting for what others do, in order |
 //! | [`Below::copy`], [`Run`] | copies of data between devices below, for copy on write, merges and resyncs |
@@ -31,6 +32,7 @@ mod frame;
 pub mod host;
 pub mod host_lane;
 pub mod ios;
+mod join;
 mod lane;
 pub mod lanes;
 mod layer;
@@ -53,9 +55,10 @@ pub use frame::Frame;
 pub use host::{EngineLock, Host, Turns};
 pub use host_lane::{HostLane, LaneBase, LaneTasks};
 pub use ios::IoTable;
+pub use join::{all, unless};
 pub use lanes::{Lanes, Line};
 pub use layer::Layer;
-pub use memory::{Buffer, xor};
+pub use memory::{Buffer, Shared, xor};
 pub use notices::Notices;
 pub use pace::{Pace, Progress, WorkTable};
 pub use port::Port;

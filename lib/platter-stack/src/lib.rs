@@ -85,6 +85,7 @@ pub mod multipath;
 mod order;
 pub mod partition;
 pub mod raid0;
+pub mod raid1;
 mod random;
 mod reader;
 pub mod reports;
@@ -131,6 +132,7 @@ pub static TABLE: &[LayerType] = &[
     snapshot::ORIGIN_TYPE,
     snapshot::MERGE_TYPE,
     multipath::TYPE,
+    raid1::TYPE,
 ];
 
 /// Looks a layer up by name.

@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+#[path = "layers/mirrors.rs"]
+mod mirrors;
+
 use platter_block::backend::{Backend, LaneUse};
 use platter_block::capability::{Cached, Worker};
 use platter_block::driver::Geometry;
@@ -48,7 +51,11 @@ unsafe impl Resident for Asked {
 
 impl Cache {
     fn new() -> Arc<Cache> {
-        Arc::new(Cache { below: Device::ram(SIZE).unwrap(), asked: Arc::default(), told: Mutex::default() })
+        Arc::new(Cache {
+            below: Device::ram(SIZE + mirrors::FRONT).unwrap(),
+            asked: Arc::default(),
+            told: Mutex::default(),
+        })
     }
 
     fn tell(&self, what: String) {
@@ -122,7 +129,10 @@ impl Worker for Cache {
 }
 
 fn over(row: &LayerType, caches: &[Arc<Cache>]) -> Device {
-    let below = caches.iter().map(|cache| Arc::clone(cache) as Arc<dyn Backend>).collect();
+    let below: Vec<_> = caches.iter().map(|cache| Arc::clone(cache) as Arc<dyn Backend>).collect();
+    if row.name == "raid1" {
+        mirrors::make(&below);
+    }
     let named: &[(&str, i64)] = match row.name {
         "partition" => &[("offset", OFFSET as i64)],
         "error" => &[("chance", 0)],

@@ -3,6 +3,9 @@
 
 #![allow(unsafe_code)]
 
+#[path = "layers/mirrors.rs"]
+mod mirrors;
+
 use platter_block::backend::Backend;
 use platter_block::bio::Bio;
 use platter_block::buf::IoBuf;
@@ -70,6 +73,9 @@ fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Ba
 fn over(row: &LayerType, world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Device {
     let members: Vec<_> =
         (0..(*row.members.start()).max(1)).map(|_| disk(world, elevator, timeout)).collect();
+    if row.name == "raid1" {
+        mirrors::make(&members);
+    }
     if row.name == "snapshot-merge" {
         // There must be a snapshot to merge.
         drop(

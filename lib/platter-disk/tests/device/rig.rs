@@ -42,9 +42,9 @@ impl<T> Task<T> {
     }
 }
 
-/// Whether the device does I/O of its own: a snapshot copies chunks, also in the background.
+/// Whether the device does I/O of its own: a snapshot copies chunks, also in the background, and a mirror what is written.
 pub(crate) fn makes_copies(device: &Device) -> bool {
-    device.facts().iter().any(|(name, _)| *name == "snapshot")
+    device.facts().iter().any(|(name, _)| matches!(*name, "snapshot" | "mirror"))
 }
 
 /// Repeats until the condition holds; panics if that takes too long.

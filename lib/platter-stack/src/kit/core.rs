@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::ios::{IoKey, IoTable};
-use super::memory::{self, Buffer};
+use super::memory::{self, Buffer, Shared};
 use crate::barrier_gate::BARRIER;
 use crate::sync::{Mutex, MutexGuard, lock};
 use platter_block::bio::{Bio, Flags, Op};
@@ -371,6 +371,35 @@ impl Below {
             bio
         });
         self.transfer(device, false, bio)
+    }
+
+    /// Writes a share of memory to `pos` of a device, as [`write`](Below::write). The I/O keeps its share until it has come back.
+    pub fn write_shared(&self, device: usize, pos: u64, data: &Shared, flags: Flags) -> Io {
+        self.begin(device, flags, Bio::write(pos, data.clone()))
+    }
+
+    /// Discards, or writes zeroes to, `len` bytes from `pos` of a device; `flags` as for [`write`](Below::write).
+    pub fn clear(&self, device: usize, discards: bool, pos: u64, len: u64, flags: Flags) -> Io {
+        let bio = if discards { Bio::discard(pos, len) } else { Bio::write_zeroes(pos, len) };
+        self.begin(device, flags, Ok(bio))
+    }
+
+    fn begin(&self, device: usize, flags: Flags, bio: Result<Bio, Fault>) -> Io {
+        match bio {
+            Ok(mut bio) => {
+                bio.add_flags(flags);
+                self.start(device, false, bio)
+            }
+            Err(fault) => Io { below: self.clone(), key: Err(fault) },
+        }
+    }
+
+    /// Lets each task continue that waits for I/O of a device, because it need not wait any longer ([`unless`](super::unless)).
+    pub fn wake_at(&self, device: usize) {
+        let mut core = self.core();
+        let waits = |io: &&super::ios::Io<IoState>| io.is_out() && io.state.device == device;
+        let tasks: Vec<u32> = core.ios.entries().iter().filter(waits).map(|io| io.state.task).collect();
+        tasks.into_iter().for_each(|task| core.wake(task));
     }
 
     fn transfer(&self, device: usize, serves: bool, bio: Result<Bio, Fault>) -> Transfer {

@@ -138,6 +138,7 @@ impl<L: Layer> Frame<L> {
             // The devices below report what they could not write; no caller is left to report it to.
             let _ = self.run_to_end(PATIENCE, Arc::clone(&self.layer).flush(below, port));
         }
+        let _ = self.run_to_end(PATIENCE, Arc::clone(&self.layer).close());
     }
 }
 

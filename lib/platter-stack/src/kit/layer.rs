@@ -42,6 +42,12 @@ pub trait Layer: Send + Sync + 'static {
     /// hard barrier, and when the layer is dropped.
     fn flush(self: Arc<Self>, below: Below, port: usize) -> impl Future<Output = Status> + Send;
 
+    /// The layer is dropped, after the last flush: what it still has to say to the devices below. Nothing else of it runs
+    /// afterwards.
+    fn close(self: Arc<Self>) -> impl Future<Output = Status> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// The program accepts that what was written before a failed flush may be lost. The devices below know it already.
     fn acknowledge_flush_failure(&self) {}
 

@@ -6,6 +6,7 @@ use platter_block::bio::{Bio, Op};
 use platter_block::buf::{IoBuf, IoBufMut, add_memory};
 use platter_block::fault::Fault;
 use platter_block::segment::RegionId;
+use std::sync::Arc;
 
 /// Alignment of buffers in bytes, the strictest that devices require.
 const ALIGN: usize = 4096;
@@ -54,6 +55,39 @@ unsafe impl IoBuf for Buffer {
 
 // SAFETY: all bytes of the vector are initialised, and any byte is a valid `u8`.
 unsafe impl IoBufMut for Buffer {}
+
+/// Memory that several I/Os write to devices, each with a share of it. It does not change any more, and is freed when the last
+/// of them has come back, also if their task is long over.
+#[derive(Clone)]
+pub struct Shared(Arc<Buffer>);
+
+impl From<Buffer> for Shared {
+    fn from(buffer: Buffer) -> Shared {
+        Shared(Arc::new(buffer))
+    }
+}
+
+impl Shared {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+// SAFETY: the memory stays where it is as long as there is a share of it, and no share lets it be changed.
+unsafe impl IoBuf for Shared {
+    const IS_FOREIGN: bool = false;
+
+    fn byte_len(&self) -> usize {
+        self.0.len
+    }
+
+    unsafe fn add_segments(&mut self, bio: &mut Bio) -> Result<(), Fault> {
+        let bytes = self.0.bytes();
+        // SAFETY: the share goes into the bio's owner next to the segments. It is not `IoBufMut`, so it is only read.
+        unsafe { add_memory(bio, bytes.as_ptr().cast_mut(), bytes.len(), RegionId::NONE) }
+    }
+}
 
 /// Calls `each` with the parts of a bio's remaining memory from byte `skip` on, each with its place in the range of `len`
 /// bytes. Returns whether the bio has that much memory.

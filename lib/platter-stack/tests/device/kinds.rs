@@ -1,5 +1,6 @@
 //! Stacks of layers, each of 1 MiB.
 
+use crate::mirrors;
 use platter_block::backend::Backend;
 use platter_block::time::Span;
 use platter_cache::by_name;
@@ -106,6 +107,11 @@ fn over(name: &str, backend: &dyn Fn(u64) -> Below, size: u64) -> Below {
                 return layer(name, &[], vec![origin, store]);
             }
             layer(name, &[("chunk", 4096)], vec![origin, store])
+        }
+        "raid1" => {
+            let members: Vec<Below> = [(); 2].map(|()| backend(size + mirrors::FRONT)).into();
+            mirrors::make(&members);
+            layer(name, &[], members)
         }
         "multipath" => {
             let target = ScsiTarget::new(backend(size));

@@ -5,6 +5,8 @@ mod callers;
 mod kinds;
 #[path = "../../../platter-disk/tests/device/memory.rs"]
 mod memory;
+#[path = "../layers/mirrors.rs"]
+mod mirrors;
 #[path = "../../../platter-disk/tests/device/rig.rs"]
 mod rig;
 

@@ -50,6 +50,9 @@ fn over(row: &LayerType, world: &Arc<World>, elevator: &str) -> Device {
 
 fn over_disks(row: &LayerType, disk: impl Fn() -> Arc<dyn Backend>) -> Device {
     let members: Vec<_> = (0..(*row.members.start()).max(1)).map(|_| disk()).collect();
+    if row.name == "raid1" {
+        crate::mirrors::make(&members);
+    }
     if row.name == "snapshot-merge" {
         // There must be a snapshot to merge.
         drop(

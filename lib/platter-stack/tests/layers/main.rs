@@ -6,6 +6,7 @@ mod extents;
 mod filter;
 mod filter_end;
 mod host_lane;
+mod mirrors;
 mod partition;
 mod snapshot;
 mod snapshot_late;

@@ -1,5 +1,6 @@
 //! The status, parameters and events of every layer of the table, and of the snapshot and the cache in particular.
 
+use crate::mirrors;
 use platter_block::backend::Backend;
 use platter_block::event::{DeviceEvent, Watcher};
 use platter_block::params::Unit;
@@ -27,7 +28,10 @@ fn make(name: &str, members: Vec<Arc<dyn Backend>>) -> Arc<dyn Backend> {
 /// A layer of each kind, with the smallest number of devices below.
 fn over(name: &str) -> Arc<dyn Backend> {
     let row = platter_cache::by_name(name).unwrap();
-    let members: Vec<_> = (0..*row.members.start()).map(|_| ram(SIZE)).collect();
+    let members: Vec<_> = (0..*row.members.start()).map(|_| ram(SIZE + mirrors::FRONT)).collect();
+    if name == "raid1" {
+        mirrors::make(&members);
+    }
     if name == "snapshot-merge" {
         drop(make("snapshot", members.clone()));
     }
@@ -108,7 +112,7 @@ fn every_layer_states_its_status_and_takes_its_parameters() {
         }
         check_params(row.name, &device);
     }
-    let expected = ["cache", "multipath", "snapshot", "snapshot-merge", "snapshot-origin"];
+    let expected = ["cache", "multipath", "raid1", "snapshot", "snapshot-merge", "snapshot-origin"];
     assert!(with_status.iter().eq(expected.iter()), "{with_status:?}");
 }
 
