@@ -40,7 +40,7 @@ mod state;
 mod upkeep;
 mod write;
 
-pub use create::{NewMirror, create, has_record};
+pub use create::{NewMirror, create};
 pub use open::{Raid1, Settings};
 pub(crate) use report::PARAMS;
 

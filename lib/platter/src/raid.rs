@@ -47,7 +47,7 @@ mod md;
 pub use assemble::assemble;
 pub use assemble_md::{assemble_array, assemble_md};
 pub use check::{Checked, Culprit, Mismatch, Unreadable, check_array};
-pub use create::{Array, create, default_name, wipe};
+pub use create::{Array, Mirror, create, create_mirror, default_name, wipe};
 pub use create_md::{CreatedMd, MdArray, create_md};
 pub use error::RaidError;
 pub use examine::{Held, examine, read_slots};

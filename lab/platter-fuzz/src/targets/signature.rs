@@ -33,6 +33,7 @@ const MOST_READ: u64 = (2 << 20) + 64 * 4096;
 /// Signatures at fixed positions.
 const FIXED: &[(u64, &[u8])] = &[
     (0x1000, b"platter array\0\0\0"),
+    (0x1_0000, b"platter mirror\0\0"),
     (0, b"XFSB"),
     (0x1_0040, b"_BHRfS_M"),
     (0x400, &[0x10, 0x20, 0xf5, 0xf2]),

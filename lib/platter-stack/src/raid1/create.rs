@@ -100,11 +100,3 @@ async fn write(mirror: &Arc<Mirror>, saved: Arc<Saved>, force: bool) -> Status {
     }
     Ok(())
 }
-
-/// Whether a device has the record of a mirror's member: its first bytes, up to the end of the first copies.
-pub fn has_record(bytes: &[u8]) -> bool {
-    super::format::COPIES.iter().any(|&at| {
-        let copy = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
-        copy.is_some_and(|bytes| super::format::Record::decode(bytes).is_some())
-    })
-}

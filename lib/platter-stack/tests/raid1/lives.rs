@@ -407,8 +407,10 @@ impl Life {
                     if self.member(open, nth).starts_with("failed") {
                         let readded = open.raid.re_add(nth);
                         self.tell(format!("re-add {nth} at last: {readded:?}"));
-                        if readded.is_err() && rounds > 10_000 {
-                            return Err(format!("{nth} cannot be re-added: {readded:?}"));
+                        if readded.is_err() && rounds > 4_000 {
+                            // It may have failed while it was made a new member.
+                            let removed = open.raid.remove(nth);
+                            self.tell(format!("remove {nth} at last: {removed:?}"));
                         }
                     } else if self.member(open, nth).starts_with("no member") {
                         let number = uuid(100 + rounds);

@@ -5,6 +5,8 @@ use crate::spec::format_size;
 use platter_block::text::is_unsafe;
 use platter_disk::device::Device;
 use platter_stack::array_metadata::{Layout, NewArray, Slots, Uuid, create_plan, wipe_plan};
+use platter_stack::raid1::{self, NewMirror};
+use std::sync::Arc;
 
 /// Largest chunk.
 const MAX_CHUNK: u64 = 1 << 30;
@@ -96,6 +98,50 @@ pub fn create(devices: &[Device], array: &Array) -> Result<Uuid, RaidError> {
     let steps = create_plan(&new, &slots?).map_err(RaidError::Refused)?;
     carry_out(devices, &steps)?;
     Ok(uuid)
+}
+
+/// A mirror to be made.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    /// Its name, at most 64 bytes; empty for [`default_name`].
+    pub name: String,
+    /// Bytes for each write-intent bit, a power of two from 4096; `None`: chosen by the size.
+    pub chunk: Option<u64>,
+    /// Write-intent bits; without them all of the array is copied after a power cut.
+    pub bitmap: bool,
+    /// The devices hold the same already, so nothing is copied at first.
+    pub is_clean: bool,
+    /// A device may be a member of a mirror already, which is then destroyed.
+    pub force: bool,
+}
+
+impl Default for Mirror {
+    fn default() -> Mirror {
+        Mirror { name: String::new(), chunk: None, bitmap: true, is_clean: false, force: false }
+    }
+}
+
+/// Creates a mirror of devices, to be opened by `raid1(DEVICE, …)`. When that is opened first, the contents of the first device are
+/// copied to the others. Returns its number. See [`create`] for what is overwritten.
+///
+/// # Errors
+/// An invalid chunk, name or device; a device that fails, or is a member of a mirror already.
+pub fn create_mirror(devices: &[Device], mirror: &Mirror) -> Result<Uuid, RaidError> {
+    let array = new_uuid()?;
+    let members: Result<Vec<Uuid>, RaidError> = devices.iter().map(|_| new_uuid()).collect();
+    let name = if mirror.name.is_empty() { default_name(array) } else { mirror.name.clone() };
+    let new = NewMirror {
+        array,
+        name,
+        members: members?,
+        chunk: mirror.chunk,
+        bitmap: mirror.bitmap,
+        is_clean: mirror.is_clean,
+        force: mirror.force,
+    };
+    let backends: Vec<_> = devices.iter().map(|device| Arc::clone(device.backend())).collect();
+    raid1::create(&backends, &new)?;
+    Ok(array)
 }
 
 /// Removes the records of arrays from devices. A crash leaves the array, or remains that are known as such

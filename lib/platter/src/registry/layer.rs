@@ -62,7 +62,13 @@ pub(super) fn open(
     }
     // A snapshot's other device holds its own records, never what clients have written at the same place.
     let own = opening.with(super::Access { served: false, ..opening.access });
-    let of = |number: usize| if layer.name == "snapshot" && number > 0 { &own } else { opening };
+    // A signature as a member is expected, and nothing is written to a device that is no member.
+    let member = opening.with(super::Access { force: true, ..opening.access });
+    let of = |number: usize| match layer.name {
+        "snapshot" if number > 0 => &own,
+        "raid1" => &member,
+        _ => opening,
+    };
     let members: Result<Vec<Device>, OpenError> =
         members.iter().enumerate().map(|(number, member)| open_part(member, of(number))).collect();
     let backends = members?.iter().map(|member| Arc::clone(member.backend())).collect();

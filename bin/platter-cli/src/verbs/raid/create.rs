@@ -4,11 +4,11 @@ use super::failed;
 use crate::cli::{CliError, Context, Force, spec_arg};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
-use platter::raid::{self, Array, CreatedMd, MdArray, md_layout};
+use platter::raid::{self, Array, CreatedMd, MdArray, Mirror, md_layout};
 use platter::registry::Access;
 use platter::spec::parse_size;
 use platter_md::superblock::{Level, Place, SECTOR};
-use platter_stack::array_metadata::Layout;
+use platter_stack::array_metadata::{Layout, Uuid};
 use serde_json::json;
 
 /// Chunk of Platter's arrays.
@@ -27,11 +27,15 @@ parity are marked as not in sync, and the kernel resynchronizes all of them when
 usual one), left-asymmetric, right-symmetric, right-asymmetric, parity-first, parity-last of raid5 and raid6; near=2 (the usual one), far=N, \
 offset=N of raid10; original (the usual one), alternate of raid0 with members of different sizes; mdadm's other names for raid6.
 
+A mirror of Platter (--layout raid1) is opened with raid1(DEVICE, ...); when that is done first, the contents of the first device are \
+copied to the others.
+
 Examples:
   platter raid create --name data --chunk 128K 'file(a.img, create=1G)' 'file(b.img, create=1G)'
   platter info 'raid(name=data, b.img, a.img)'
   platter info 'raid(name=data)'
   platter copy disk.img 'raid(name=data, a.img, b.img)'
+  platter raid create --layout raid1 'file(a.img, create=1G)' 'file(b.img, create=1G)'
   platter raid create --format md1.2 --level 1 --bitmap --name data /dev/sdb /dev/sdc
   platter raid create --format md1.2 --level 5 --md-layout parity-last --spare /dev/sde /dev/sdb /dev/sdc /dev/sdd
 
@@ -54,13 +58,17 @@ pub(crate) struct Create {
     /// Layout of an array of md, as mdadm calls it
     #[arg(long, value_name = "LAYOUT", value_parser = NonEmptyStringValueParser::new())]
     md_layout: Option<String>,
-    /// Bytes placed on one member before the next, a power of two [default: 64K, 512K for md]
+    /// Bytes placed on one member before the next, a power of two [default: 64K, 512K for md]; of a raid1 of Platter, bytes for each
+    /// write-intent bit [default: by the size]
     #[arg(long, value_name = "SIZE", value_parser = chunk)]
     chunk: Option<u64>,
     /// Write a bitmap of what is being written, so that a resync after a crash is short (md)
     #[arg(long)]
     bitmap: bool,
-    /// Take the members as they are for equal, or their parity for right, as those of new files are (md)
+    /// Make a raid1 of Platter without write-intent bits: after a power cut all of it is copied
+    #[arg(long)]
+    no_bitmap: bool,
+    /// Take the members as they are for equal, or their parity for right, as those of new files are (md, raid1)
     #[arg(long)]
     assume_clean: bool,
     /// A spare; may be repeated (md)
@@ -106,6 +114,8 @@ enum Layouts {
     Raid0,
     /// Concatenate the members
     Concat,
+    /// Keep the same data on every member
+    Raid1,
 }
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +173,7 @@ impl Create {
             ("--level", self.level.is_some()),
             ("--md-layout", self.md_layout.is_some()),
             ("--bitmap", self.bitmap),
-            ("--assume-clean", self.assume_clean),
+            ("--assume-clean", self.assume_clean && self.layout != Some(Layouts::Raid1)),
             ("--spare", !self.spares.is_empty()),
         ];
         if let Some((option, _)) = of_md.into_iter().find(|(_, is_given)| *is_given) {
@@ -172,24 +182,52 @@ impl Create {
         let layout = match self.layout.unwrap_or(Layouts::Raid0) {
             Layouts::Raid0 => Layout::Raid0,
             Layouts::Concat => Layout::Concat,
+            Layouts::Raid1 => return self.run_mirror(context),
         };
+        if self.no_bitmap {
+            return Err(CliError::usage("--no-bitmap is for --layout raid1"));
+        }
         let size = self.chunk.unwrap_or(CHUNK);
         let name = self.name.clone().unwrap_or_default();
         let array = Array { name, layout, chunk: size };
         let devices = raid::open_members(&self.members, self.force.access(Access::read_write()))?;
         let uuid = raid::create(&devices, &array).map_err(failed)?;
-        let name = self.name.clone().unwrap_or_else(|| raid::default_name(uuid));
         let chunk = (layout == Layout::Raid0).then_some(size);
+        self.print_platter(context, uuid, layout.name(), chunk)
+    }
+
+    fn run_mirror(&self, context: &Context) -> Result<(), CliError> {
+        let access = self.force.access(Access::read_write());
+        let mirror = Mirror {
+            name: self.name.clone().unwrap_or_default(),
+            chunk: self.chunk,
+            bitmap: !self.no_bitmap,
+            is_clean: self.assume_clean,
+            force: access.force,
+        };
+        let devices = raid::open_members(&self.members, access)?;
+        let uuid = raid::create_mirror(&devices, &mirror).map_err(failed)?;
+        self.print_platter(context, uuid, "raid1", self.chunk)
+    }
+
+    fn print_platter(
+        &self,
+        context: &Context,
+        uuid: Uuid,
+        layout: &str,
+        chunk: Option<u64>,
+    ) -> Result<(), CliError> {
+        let name = self.name.clone().unwrap_or_else(|| raid::default_name(uuid));
         if context.json {
             return context.print_json(&json!({
                 "uuid": uuid.to_string(),
                 "name": name,
-                "layout": layout.name(),
+                "layout": layout,
                 "chunk_bytes": chunk,
                 "members": self.members,
             }));
         }
-        let (members, layout) = (self.members.len(), layout.name());
+        let members = self.members.len();
         context.print(&format!("{layout} \"{name}\" of {members} members, uuid {uuid}\n"))
     }
 

@@ -91,6 +91,7 @@ const PROMISE: &[u64] = &[
 
 pub(super) static MAGICS: &[Magic] = &[
     at("platter array", b"platter array\0\0\0", &[0x1000, 0x1_0000]),
+    at("platter array (raid1)", b"platter mirror\0\0", &[0x1000, 0x1_0000]),
     at("xfs", b"XFSB", &[0]),
     at("btrfs", b"_BHRfS_M", BTRFS),
     at("f2fs", &[0x10, 0x20, 0xf5, 0xf2], &[0x400, 0x1400]),
