@@ -141,3 +141,27 @@ fn reads_are_spread_and_sequences_stay() {
     }
     assert_eq!(counts(), [3, 3]);
 }
+
+/// A recovery that goes on after a power cut has lost nothing of what it has recorded.
+#[test]
+fn a_recovery_is_recorded_behind_a_flush() {
+    let rig = Rig::new(1, 2);
+    rig.create(2, true);
+    let raid = rig.open(settings()).unwrap();
+    let device = Device::new(Arc::clone(&raid.device));
+    device.write_at(&vec![5; SIZE as usize], 0).unwrap();
+    device.flush().unwrap();
+    raid.fail(1).unwrap();
+    raid.remove(1).unwrap();
+    let log = observe(&rig, 1);
+    raid.add(1, crate::rig::uuid(9)).unwrap();
+    let added = told(&log);
+    while text(&device, "mirror") != "complete" {
+        rig.pass(Span::from_millis(1));
+        device.read_at(&mut [0; 512], 0).unwrap();
+    }
+    let copied = added + &told(&log);
+    assert!(copied.matches("fr").count() > 10 && copied.contains('d'), "{copied}");
+    assert!(!copied.contains("dr") && !copied.contains('?'), "a record without a flush: {copied}");
+    assert_eq!(rig.medium(0), rig.medium(1));
+}
