@@ -32,6 +32,8 @@ fn a_block_that_cannot_be_read_comes_from_another_member() {
         }
         rig.disks[nth].set_faults(None);
         assert!(rig.medium(nth) == data);
+        let told = text(&device, ["member a", "member b"][nth]);
+        assert!(told.starts_with("in sync") && !told.contains("written again 0"), "{told}");
     }
     assert_eq!(text(&device, "mirror"), "complete");
 }
