@@ -32,6 +32,7 @@ mod create;
 mod format;
 mod open;
 mod operations;
+mod re_add;
 mod read;
 mod record;
 mod report;
@@ -247,4 +248,18 @@ impl Layer for Mirror {
 fn unfit(members: &[Arc<dyn Backend>], why: impl std::fmt::Display) -> LayerError {
     let name = crate::distributed::name_of("raid1", "", members);
     LayerError::Unfit(ParamError(format!("{name}: {why}")))
+}
+
+/// Why the array could not be opened or changed.
+fn explain(mirror: &Mirror, fault: Fault) -> LayerError {
+    let refusal = mirror.state().refusal.take();
+    unfit(
+        &mirror.devices,
+        refusal.unwrap_or_else(|| format!("its records cannot be read or written: {fault}")),
+    )
+}
+
+fn refuse(mirror: &Mirror, why: String) -> Fault {
+    mirror.state().refusal = Some(why);
+    failed(Kind::Unsupported)
 }

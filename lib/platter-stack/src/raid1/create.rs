@@ -2,9 +2,9 @@
 
 use super::bits::Bits;
 use super::format::{DATA_OFFSET, MAX_MEMBERS, Place, Role, Saved, chunk_for};
-use super::open::{Settings, check, explain, mirror, refuse};
+use super::open::{Settings, check, mirror};
 use super::record::Records;
-use super::{Mirror, unfit};
+use super::{Mirror, explain, refuse, unfit};
 use crate::LayerError;
 use crate::array_metadata::Uuid;
 use crate::kit::{Below, Frame};

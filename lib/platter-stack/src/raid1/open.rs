@@ -3,9 +3,10 @@
 use super::assemble::{Assembled, Found, assemble};
 use super::bits::Bits;
 use super::format::{COPIES, RECORD, Role, Saved};
+use super::re_add::re_add;
 use super::record::OwnRecords;
 use super::state::State;
-use super::{Mirror, failed, operations, silence, unfit};
+use super::{Mirror, explain, refuse, silence, unfit};
 use crate::LayerError;
 use crate::array_metadata::Uuid;
 use crate::distributed::name_of;
@@ -14,7 +15,7 @@ use crate::members;
 use crate::sync::Mutex;
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
-use platter_block::fault::{Fault, Kind, Status};
+use platter_block::fault::Status;
 use platter_block::time::Span;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -150,20 +151,6 @@ pub(super) fn mirror(
     })
 }
 
-/// Why the array could not be opened or changed.
-pub(super) fn explain(mirror: &Mirror, fault: Fault) -> LayerError {
-    let refusal = mirror.state().refusal.take();
-    unfit(
-        &mirror.devices,
-        refusal.unwrap_or_else(|| format!("its records cannot be read or written: {fault}")),
-    )
-}
-
-pub(super) fn refuse(mirror: &Mirror, why: String) -> Fault {
-    mirror.state().refusal = Some(why);
-    failed(Kind::Unsupported)
-}
-
 /// Reads the records, and makes the state durable that follows from them.
 async fn begin(mirror: &Arc<Mirror>) -> Status {
     let names: Vec<String> = mirror.devices.iter().map(|device| device.name().to_string()).collect();
@@ -189,7 +176,7 @@ async fn begin(mirror: &Arc<Mirror>) -> Status {
     if mirror.settings.readd && !mirror.is_read_only {
         let behind = |device: &usize| matches!(all.found[*device], Found::Behind(_));
         for device in (0..mirror.devices.len()).filter(behind) {
-            if let Err(fault) = operations::re_add(mirror, device).await {
+            if let Err(fault) = re_add(mirror, device).await {
                 let mut state = mirror.state();
                 let why = state.refusal.take().unwrap_or_else(|| fault.to_string());
                 state.members[device].why = why;

@@ -36,7 +36,7 @@ impl Mirror {
             self.below.sleep_until(self.below.now() + self.settings.tidy_delay).await;
             {
                 let state = self.state();
-                // Whoever ends the copying, or changes something, has this run again.
+                // The end of the copying, or a change, has this run again.
                 let waits = state.is_copying && state.is_resyncing() && state.writers == 0;
                 if state.is_closing || !state.has_traces() || waits {
                     return Ok(());
