@@ -58,7 +58,8 @@ unsafe impl IoBuf for Visitor {
 
 /// A disk whose first command takes long and times out, unless `timeout` is `None`.
 fn disk(world: &Arc<World>, elevator: &str, timeout: Option<Span>) -> Arc<dyn Backend> {
-    let model = Ideal { size: 16 << 20, latency: Span::from_millis(5), depth: 32, write_cache: true };
+    let size = (16 << 20) + mirrors::FRONT;
+    let model = Ideal { size, latency: Span::from_millis(5), depth: 32, write_cache: true };
     let disk = SimDisk::new(world, model.into(), Some(Medium::new()));
     Arc::new(
         DiskBackend::new(
