@@ -232,6 +232,10 @@ impl Create {
     }
 
     fn run_md(&self, context: &Context, place: Place) -> Result<(), CliError> {
+        if self.no_bitmap {
+            let what = "--no-bitmap is for --layout raid1; an array of md has a bitmap only with --bitmap";
+            return Err(CliError::usage(what));
+        }
         if self.layout.is_some() {
             let what = "--layout is for Platter's arrays; those of md have --level and --md-layout";
             return Err(CliError::usage(what));
