@@ -15,6 +15,7 @@ mod iscsi;
 mod killed;
 mod list;
 mod map;
+mod mirrors;
 mod nvme;
 mod run;
 #[allow(dead_code, reason = "each suite uses a part of it")]
