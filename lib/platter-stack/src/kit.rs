@@ -11,6 +11,7 @@
 //! | [`Below::copy`], [`Run`] | copies of data between devices below, for copy on write, merges and resyncs |
 //! | [`Pace`], [`Progress`], [`WorkTable`] | work in pieces: the rate of background work, its progress, and a pause, also as status and parameters |
 //! | [`Table`], [`write_copies`], [`read_copies`] | metadata on a device below that survives a power cut at any time: entries with checksums, and a record in two copies |
+//! | [`LeavesSilent`], [`Watches`] | a layer hears that a device below does not answer |
 //! | [`Notices`] | events of the layer, for the watchers of its devices |
 //! | [`Host`], [`Turns`], [`HostLane`], [`LaneTasks`] | what the frame itself stands on: lanes that share state behind one lock. The page cache uses it with a state machine in place of tasks |
 //! | [`Board`], [`Outlook`] | what threads see of that state without the lock, and the threads that come back for it |
@@ -43,6 +44,7 @@ mod pace;
 pub mod port;
 pub mod ranges;
 pub mod rings;
+mod silent;
 pub mod table;
 mod wait;
 
@@ -64,5 +66,6 @@ pub use pace::{Pace, Progress, WorkTable};
 pub use port::Port;
 pub use ranges::{Mode, RangeLocks};
 pub use rings::Rings;
+pub use silent::{LeavesSilent, Watches};
 pub use table::{Table, TableError};
 pub use wait::{Event, Permit, Permits, RangeLock, Ranges};

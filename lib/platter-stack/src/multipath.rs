@@ -5,7 +5,9 @@
 //! carry it out later, over newer data.
 
 use crate::distributed::name_of;
-use crate::kit::{Below, Buffer, Event, Frame, Layer, Notices, Permits, Stateful, Task};
+use crate::kit::{
+    Below, Buffer, Event, Frame, Layer, LeavesSilent, Notices, Permits, Stateful, Task, Watches,
+};
 use crate::{LayerError, LayerType, members};
 use flushes::Flushes;
 use identity::{Identity, has_answered, is_of_path};
@@ -25,7 +27,6 @@ mod flushes;
 mod identity;
 mod paths;
 mod report;
-mod silence;
 
 pub use paths::Policy;
 
@@ -117,7 +118,7 @@ struct Multipath {
     geometry: Geometry,
     identity: Identity,
     devices: Vec<Arc<dyn Backend>>,
-    watches: silence::Watches,
+    watches: Watches<Multipath>,
 }
 
 /// One disk through several paths.
@@ -175,11 +176,11 @@ pub fn new(paths: Vec<Arc<dyn Backend>>, settings: Settings) -> Result<Arc<dyn B
         geometry,
         identity,
         devices: paths.clone(),
-        watches: silence::Watches::new(),
+        watches: Watches::default(),
     });
     let name = name_of("multipath", "", &paths);
     let frame = Frame::new(paths, 1, below, layer)?;
-    silence::watch(&frame);
+    frame.layer().watches.begin(&frame, &frame.layer().devices);
     Ok(Arc::new(Stateful::new(&frame, 0, name, geometry)))
 }
 
@@ -371,6 +372,14 @@ fn after(earlier: Option<Fault>, fault: Fault) -> Fault {
         Kind::Cancelled => Fault { stage: Stage::Disk, ..fault },
         Kind::Unsettled | Kind::Unsupported | Kind::BadSegments => earlier,
         _ => fault,
+    }
+}
+
+impl LeavesSilent for Multipath {
+    /// For example, a flush that the path has is sent through another one.
+    async fn is_silent(self: Arc<Self>, path: usize) -> Status {
+        self.leave(path, Fault::new(Kind::Gone, Stage::Layer));
+        Ok(())
     }
 }
 

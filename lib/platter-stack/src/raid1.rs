@@ -13,7 +13,7 @@
 //! copied once, so that all members get the same bytes. Each I/O of a member has a share of that copy, so a change can be
 //! answered although a member that does not answer still has it.
 
-use crate::kit::{Below, Event, Layer, Notices, Pace, Ranges, Task, all, unless};
+use crate::kit::{Below, Event, Layer, LeavesSilent, Notices, Pace, Ranges, Task, Watches, all, unless};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::{LayerError, LayerType};
 use format::{MAX_MEMBERS, Saved};
@@ -36,12 +36,12 @@ mod re_add;
 mod read;
 mod record;
 mod report;
-mod silence;
 mod state;
 mod upkeep;
 mod write;
 
 pub use create::{NewMirror, create};
+pub use format::{COPIES as RECORDS, RECORD as RECORD_BYTES, is_record};
 pub use open::{Raid1, Settings};
 pub(crate) use report::PARAMS;
 
@@ -68,7 +68,7 @@ struct Mirror {
     /// The copying.
     pace: Arc<Pace>,
     notices: Notices,
-    watches: silence::Watches,
+    watches: Watches<Mirror>,
 }
 
 fn failed(kind: Kind) -> Fault {
@@ -203,6 +203,13 @@ impl Mirror {
         }
         status?;
         self.settle().await
+    }
+}
+
+impl LeavesSilent for Mirror {
+    async fn is_silent(self: Arc<Self>, device: usize) -> Status {
+        self.fail(device, "it does not answer");
+        self.commit().await
     }
 }
 

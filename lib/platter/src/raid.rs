@@ -39,6 +39,7 @@ mod assemble_md;
 mod check;
 mod create;
 mod create_md;
+mod erase;
 mod error;
 mod examine;
 mod find;

@@ -21,8 +21,8 @@ pub struct NewMirror {
     pub name: String,
     /// The numbers of its members, one for each device.
     pub members: Vec<Uuid>,
-    /// Bytes for each write-intent bit, a power of two from 4096; `None`: chosen by the size. It becomes larger if there is no
-    /// room for so many bits.
+    /// Bytes for each write-intent bit, a power of two from 4096; `None`: chosen by the size. A record has room for 24,576 bits: an
+    /// array that needs more gets a larger chunk.
     pub chunk: Option<u64>,
     /// Write-intent bits. Without them one bit stands for the whole array: after a power cut all of it is copied.
     pub bitmap: bool,

@@ -10,9 +10,15 @@ use platter_block::text::is_unsafe;
 /// Most members.
 pub(super) const MAX_MEMBERS: usize = 16;
 
-/// Bytes of a record, and where the two of a member are.
-pub(super) const RECORD: usize = 4096;
-pub(super) const COPIES: [u64; 2] = SLOTS;
+/// Bytes of a record.
+pub const RECORD: usize = 4096;
+/// Where the two records of a member are, in bytes.
+pub const COPIES: [u64; 2] = SLOTS;
+
+/// Whether these bytes begin like a record, in whatever state.
+pub fn is_record(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
+}
 
 /// Where the data of a new array begins on its members.
 pub(super) const DATA_OFFSET: u64 = 1 << 20;

@@ -6,18 +6,18 @@ use super::format::{COPIES, RECORD, Role, Saved};
 use super::re_add::re_add;
 use super::record::OwnRecords;
 use super::state::State;
-use super::{Mirror, explain, refuse, silence, unfit};
+use super::{Mirror, explain, refuse, unfit};
 use crate::LayerError;
 use crate::array_metadata::Uuid;
 use crate::distributed::name_of;
-use crate::kit::{Below, Event, Frame, Notices, Pace, Ranges, Stateful};
+use crate::kit::{Below, Event, Frame, Notices, Pace, Ranges, Stateful, Watches};
 use crate::members;
 use crate::sync::Mutex;
 use platter_block::backend::Backend;
 use platter_block::driver::Geometry;
 use platter_block::fault::Status;
 use platter_block::time::Span;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 /// How a mirror is opened.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl Raid1 {
         let limits = stacked.limits.with_chunk(0).with_atomic_write(0);
         let geometry = stacked.with_size(size).with_limits(limits);
         mirror.pace.pause(settings.pause);
-        silence::watch(&frame);
+        mirror.watches.begin(&frame, &devices);
         let name = name_of("raid1", "", &devices);
         let device: Arc<dyn Backend> = Arc::new(Stateful::new(&frame, 0, name, geometry));
         let start = Arc::clone(&mirror);
@@ -145,7 +145,7 @@ pub(super) fn mirror(
         committed: Event::new(below),
         pace: Pace::new(below, settings.rate),
         notices: Notices::default(),
-        watches: OnceLock::new(),
+        watches: Watches::default(),
         devices: devices.to_vec(),
         below: below.clone(),
     })

@@ -36,6 +36,11 @@ fn candidate(device: &Device) -> Result<Candidate, RaidError> {
         Held::Foreign(what) => {
             return refuse(format!("{name} has {what}; have the kernel's md assemble it (mdadm --assemble)"));
         }
+        Held::Mirror => {
+            return refuse(format!(
+                "{name} is a member of a mirror of Platter; open it with raid1(DEVICE, ...)"
+            ));
+        }
         Held::Platter(_) => {
             return refuse(format!("{name} is a member of an array of Platter's: open it with raid(…)"));
         }

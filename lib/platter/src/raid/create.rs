@@ -1,5 +1,6 @@
 //! Making arrays and removing them.
 
+use super::erase::{erase_md, erase_mirror, has_mirror};
 use super::{RaidError, carry_out, read_slots};
 use crate::spec::format_size;
 use platter_block::text::is_unsafe;
@@ -96,6 +97,11 @@ pub fn create(devices: &[Device], array: &Array) -> Result<Uuid, RaidError> {
     let new = NewArray { array: uuid, name, layout: array.layout, chunk, members: members? };
     let slots: Result<Vec<Slots>, RaidError> = devices.iter().map(read_slots).collect();
     let steps = create_plan(&new, &slots?).map_err(RaidError::Refused)?;
+    // What the devices have of arrays of other kinds goes first: none of them is a member of two.
+    for device in devices {
+        erase_md(device)?;
+        erase_mirror(device)?;
+    }
     carry_out(devices, &steps)?;
     Ok(uuid)
 }
@@ -141,24 +147,35 @@ pub fn create_mirror(devices: &[Device], mirror: &Mirror) -> Result<Uuid, RaidEr
     };
     let backends: Vec<_> = devices.iter().map(|device| Arc::clone(device.backend())).collect();
     raid1::create(&backends, &new)?;
+    // Only now, because devices may have been refused. Records of other arrays of ours were at the same places.
+    for device in devices {
+        erase_md(device)?;
+    }
     Ok(array)
 }
 
-/// Removes the records of arrays from devices. A crash leaves the array, or remains that are known as such
+/// Removes the records of arrays, and of mirrors, from devices. A crash leaves the array, or remains that are known as such
 /// and can be wiped again.
 ///
 /// # Errors
 /// A device that holds no record, before anything is written; a device that fails.
 pub fn wipe(devices: &[Device]) -> Result<(), RaidError> {
-    let slots: Result<Vec<Slots>, RaidError> = devices.iter().map(read_slots).collect();
-    let slots = slots?;
-    for (device, held) in devices.iter().zip(&slots) {
-        if held.newest().is_none() && held.damage().is_none() {
+    let (mut slots, mut with_slots) = (Vec::new(), Vec::new());
+    for device in devices {
+        let held = read_slots(device)?;
+        if held.newest().is_some() || held.damage().is_some() {
+            slots.push(held);
+            with_slots.push(device.clone());
+        } else if !has_mirror(device)? {
             return Err(RaidError::Refused(format!(
                 "{} holds no records of a Platter array; nothing was written",
                 device.name()
             )));
         }
     }
-    carry_out(devices, &wipe_plan(&slots))
+    carry_out(&with_slots, &wipe_plan(&slots))?;
+    for device in devices {
+        erase_mirror(device)?;
+    }
+    Ok(())
 }

@@ -1,10 +1,11 @@
 //! Making arrays of Linux' md.
 
+use super::erase::{erase_md, erase_mirror};
 use super::{RaidError, carry_out, create, read_slots};
 use platter_disk::device::Device;
 use platter_md::Uuid;
 use platter_md::create::{NewArray, NewDevice, Plan, plan};
-use platter_md::superblock::{self, Level, Name, Place, SUPERBLOCK_BYTES, Time};
+use platter_md::superblock::{Level, Name, Place, SUPERBLOCK_BYTES, Time};
 use platter_stack::array_metadata::wipe_plan;
 use std::time::SystemTime;
 
@@ -152,16 +153,7 @@ fn erase(device: &Device) -> Result<(), RaidError> {
     if slots.newest().is_some() || slots.damage().is_some() {
         carry_out(std::slice::from_ref(device), &wipe_plan(&[slots]))?;
     }
-    let places = Place::ALL.into_iter().filter_map(|place| place.offset(device.size()));
-    for at in places.chain(superblock::old_offset(device.size())) {
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        if at + SUPERBLOCK_BYTES as u64 > device.size() {
-            continue;
-        }
-        device.read_at(&mut bytes, at)?;
-        if superblock::is_superblock(&bytes) {
-            device.write_at(&[0; SUPERBLOCK_BYTES], at)?;
-        }
-    }
+    erase_mirror(device)?;
+    erase_md(device)?;
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The array metadata on a device.
 
+use super::erase::has_mirror;
 use super::{MdMember, RaidError, md};
 use platter_disk::device::Device;
 use platter_md::superblock::Place;
@@ -12,6 +13,8 @@ pub enum Held {
     Nothing,
     /// Records of a Platter array, or their remains.
     Platter(Slots),
+    /// Records of a mirror, which `raid1(…)` opens.
+    Mirror,
     /// A superblock of Linux' md.
     Md(MdMember),
     /// A superblock of Linux' md that is damaged or in the wrong place: where, and how.
@@ -42,6 +45,9 @@ pub fn examine(device: &Device) -> Result<Held, RaidError> {
     let slots = read_slots(device)?;
     if slots.newest().is_some() || slots.damage().is_some() {
         return Ok(Held::Platter(slots));
+    }
+    if has_mirror(device)? {
+        return Ok(Held::Mirror);
     }
     Ok(match md::read(device)? {
         md::Found::Nothing => Held::Nothing,

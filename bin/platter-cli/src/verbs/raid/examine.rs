@@ -26,7 +26,7 @@ Examples:
 Of each array of md it says whether its members at hand are enough to read it with md(…), which of them are stale \
 and by how many events, and what would be lost with force=on.
 
-JSON: a list with an object for each device: device, kind (platter, md, damaged, foreign, none or unopened), and of an \
+JSON: a list with an object for each device: device, kind (platter, mirror, md, damaged, foreign, none or unopened), and of an \
 array: uuid, name, layout, chunk_bytes, members, index, member_uuid, data_offset_bytes, data_bytes; of Platter's arrays \
 also sequence, records (readable ones, of two) and state (prepared, committed, retired); of what is damaged, foreign or \
 cannot be opened: problem. Of md's arrays also version, events, created_s, updated_s, md_layout, role, device_number, \
@@ -174,6 +174,7 @@ fn held_to_json(spec: &str, held: &Held, groups: &[Group]) -> Value {
                 "state": state(record),
             }),
         },
+        Held::Mirror => json!({ "device": spec, "kind": "mirror" }),
         Held::Foreign(what) => json!({ "device": spec, "kind": "foreign", "problem": what }),
         Held::Md(member) => examine_md::to_json(spec, member, groups),
     }
@@ -189,6 +190,11 @@ fn to_text(spec: &str, held: &Held) -> String {
             None => format!("{spec}\n  damaged records of an array: {}\n", damage(slots)),
             Some(record) => of_record(spec, record, slots),
         },
+        Held::Mirror => {
+            format!(
+                "{spec}\n  a member of a mirror of Platter; `platter info` of raid1(DEVICE, ...) shows it\n"
+            )
+        }
         Held::Foreign(what) => format!("{spec}\n  {what}\n"),
         Held::Md(member) => examine_md::to_text(spec, member),
     }
