@@ -98,11 +98,11 @@ fn record_here(program: &Program, stop: &AtomicBool) -> Result<Recorded, RecordE
     let drained = thread::spawn(move || drain(reader));
     let started = ptrace::start(&mut command, calls::filter());
     drop(command);
-    let time = Time::default();
+    let mut time = Time::default();
     let ending = match started {
         Ok(child) => {
             let main = child.id() as i32;
-            time.reach.store(main, Ordering::Relaxed);
+            time.reach = AtomicI32::new(main);
             let (threads, waiting) = (HashSet::from([main]), VecDeque::new());
             let observer = &mut observer;
             let mut tracer =

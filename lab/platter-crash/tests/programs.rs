@@ -494,7 +494,8 @@ fn a_program_is_killed_when_the_user_wants_to_stop() {
     assert!(matches!(error, RecordError::Stopped), "{error:?}");
 }
 
-/// Records a shell command that does not end by itself, for a time in which it has made at least so many calls on this machine.
+/// Records a shell command that does not end by itself. The time before it is asked to end grows until the recording has `calls`
+/// calls, so that a slow machine does not decide the test.
 fn recorded_until(script: &str, calls: usize, grace: Duration) -> Recorded {
     let mut time = Duration::from_millis(200);
     loop {
