@@ -125,6 +125,17 @@ fn runs_with_ordered_tags_that_were_wrong_find_nothing() {
     }
 }
 
+/// Runs of which the judge expected too much. In 1840079155 it let 50 days pass at once and then asked no more whether what `delay` held
+/// back had ended; in 1840347335 a future that was in a plug before a write was late did not wait for it; in 1840278980 a target needed
+/// three looks at a queue that nobody uses, which the judge had made so rare that the target gave each command up before.
+#[test]
+fn runs_of_which_too_much_was_expected_find_nothing() {
+    for seed in [1_840_079_155, 1_840_347_335, 1_840_278_980] {
+        let report = soak(&Options { seed, runs: 1, ..Options::default() });
+        assert_eq!((report.found, report.runs), (Vec::new(), 1), "{seed}");
+    }
+}
+
 /// Shrinking keeps the kind of a finding, and the smaller plan still leads to it.
 #[test]
 fn findings_are_made_small() {

@@ -18,6 +18,9 @@ const HEALTHY: Span = Span::from_secs(60);
 /// How long to wait after an I/O that failed late: longer than a cache of the soak keeps a dirty page.
 const AGAIN: Span = Span::from_secs(40);
 
+/// Shorter than a target has for a command.
+const SOON: Span = Span::from_secs(1);
+
 /// Time limit for a disk to end its commands when none is stuck.
 const QUIET: Span = Span::from_secs(600);
 
@@ -67,22 +70,25 @@ impl Run<'_> {
         }
         let ports = self.open.iter().flat_map(|open| &open.ports);
         ports.for_each(|port| port.set_faults(FaultPlan::default()));
-        self.drain()?;
+        self.drain(AGAIN)?;
         self.accept_all()?;
-        for _ in 0..LEFT {
+        for round in 0..LEFT {
+            // What a target does for a request that a dropped lane has left goes on by one step each time that the queue is run:
+            // before the target gives it up, in most rounds.
+            let patience = if round % 4 == 3 { AGAIN } else { SOON };
             // Runs the shared queue, so that it processes the completions of the disks, and that a disk which was failed goes on.
             let (flush, failed) = (self.healthy(Op::Flush)?, self.cover.failed);
             self.start_one(flush)?;
             self.settle()?;
             // It may also have dispatched requests that a dropped lane had left in that queue, as many as the disk takes at once.
-            self.drain()?;
+            self.drain(patience)?;
             if self.is_quiet()? && self.cover.failed == failed {
                 break;
             }
             self.acknowledge()?;
             if self.may_be_late() {
                 // A layer's own write that an elevator holds back is with no disk.
-                self.live_on(AGAIN)?;
+                self.live_on(patience)?;
             }
         }
         if self.plan.features.has(Feature::Paths) {
@@ -96,9 +102,9 @@ impl Run<'_> {
         self.switch(None)
     }
 
-    /// Advances time until the disks have ended all commands.
-    fn drain(&mut self) -> Result<(), Finding> {
-        let (limit, quiet) = (self.now() + QUIET, self.now() + AGAIN);
+    /// Advances time until the disks have ended all commands and, for at most `patience`, the queues have none either.
+    fn drain(&mut self, patience: Span) -> Result<(), Finding> {
+        let (limit, quiet) = (self.now() + QUIET, self.now() + patience);
         loop {
             self.poll()?;
             let empty = self.disks.iter().all(|disk| disk.inside().is_empty());

@@ -322,8 +322,9 @@ impl Run<'_> {
 
     pub(super) fn start(&mut self, batch: Vec<(u64, Bio, Live)>, hold: bool) -> Result<(), Finding> {
         let may_hold = self.plan.disks.iter().all(|disk| disk.settings.caller_plug);
-        for (token, bio, live) in batch {
+        for (token, bio, mut live) in batch {
             self.cover.bios += 1;
+            live.since = Some(self.oracle.moment());
             self.live.insert(token, live);
             let Some(open) = &mut self.open else { return Ok(()) };
             let io = open.device.submit::<Memory>(bio);

@@ -82,6 +82,8 @@ impl Run<'_> {
                 continue;
             }
             self.check_alarm(next)?;
+            // Before the clock moves: a leap may pass the time of what a layer holds back, which then ends.
+            let waited = self.now().since(last) > LONGEST;
             let stands = match next {
                 Some(at) => {
                     self.world.clock().advance_to(at.max(self.leap(turns)));
@@ -89,7 +91,7 @@ impl Run<'_> {
                 }
                 None => turns > IDLE_TURNS,
             };
-            if stands || self.now().since(last) > LONGEST {
+            if stands || waited {
                 return Err(self.endless(left, self.now().since(began)));
             }
         }
