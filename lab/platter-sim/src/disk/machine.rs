@@ -158,6 +158,8 @@ impl MechanicalDisk {
         // A command that must follow another one waits with it.
         let is_behind = self.waiting.first().is_some_and(|first| first.order < one.order);
         if command.op == Op::Discard && !is_behind {
+            // What it follows may be with the arm, while others of its number wait.
+            self.in_order.begin(one.order);
             self.cache.invalidate(one.sector, one.end(), None);
             return self.end_at(one.ready, one.tag);
         }

@@ -267,6 +267,22 @@ fn discards_cost_overhead_and_zeroes_no_bus() {
     assert_eq!(one(params, 0, command(1, Op::WriteZeroes, 5, 3)), 4_000);
 }
 
+/// A discard needs no arm, and yet it follows an ordered tag that is with the arm while another command waits.
+#[test]
+fn a_discard_does_not_end_before_the_ordered_tag_that_it_follows() {
+    let with = |at, order, command: Command| (at, Command { order, ..command });
+    let commands = [
+        with(0, 0, command(0, Op::Read, 0, 1)),
+        with(0, 1, command(1, Op::Write, 200, 1)),
+        with(0, 2, command(2, Op::Read, 5, 1)),
+        // The read of sector 0 has ended after 500 us.
+        with(600, 2, command(3, Op::Discard, 200, 1)),
+    ];
+    let ended = run(disk(tiny(), Policy::Fcfs, 4), &commands);
+    let at = |tag| ended.iter().find(|(other, _)| *other == tag).unwrap().1;
+    assert!(at(1) < at(3), "{ended:?}");
+}
+
 #[test]
 fn each_policy_takes_its_own_next() {
     let read = |tag, sector| (0, command(tag, Op::Read, sector, 1));
