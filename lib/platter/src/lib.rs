@@ -33,6 +33,7 @@
 
 #[cfg(feature = "nvme")]
 pub mod nvme;
+#[cfg(feature = "layers")]
 pub mod raid;
 pub mod registry;
 #[cfg(feature = "scsi")]
@@ -42,13 +43,16 @@ pub mod spec;
 mod steps;
 
 pub use platter_block as block;
+#[cfg(feature = "cache")]
 pub use platter_cache as cache;
 pub use platter_disk as disk;
+#[cfg(feature = "elevators")]
 pub use platter_elevators as elevators;
 #[cfg(any(feature = "iscsi", feature = "nbd"))]
 pub use platter_remote as remote;
 #[cfg(feature = "sim")]
 pub use platter_sim as sim;
+#[cfg(feature = "layers")]
 pub use platter_stack as stack;
 
 pub use platter_block::bio::{Bio, Class, Flags, IoPrio, Op};
@@ -65,7 +69,9 @@ pub use platter_disk::handle::{Handle, PageRef};
 pub use platter_disk::open::DiskOptions;
 pub use platter_disk::pool::{Pool, PoolBuf};
 pub use platter_disk::sync_io::IoOptions;
-pub use registry::{Access, open, register_driver, register_elevator, register_layer, set_default_elevator};
+#[cfg(feature = "layers")]
+pub use registry::register_layer;
+pub use registry::{Access, open, register_driver, register_elevator, set_default_elevator};
 
 /// The examples in pages of documentation, which run as tests. A symbolic link to each page is in the crate's own
 /// directory, so that the package is complete.

@@ -13,6 +13,7 @@ mod disks;
 mod driver;
 mod elevators;
 mod error;
+#[cfg(feature = "layers")]
 mod extents;
 #[cfg(feature = "sim")]
 mod faults;
@@ -20,13 +21,17 @@ mod faults;
 mod guards;
 #[cfg(feature = "iscsi")]
 mod iscsi;
+#[cfg(feature = "layers")]
 mod layer;
+#[cfg(feature = "cache")]
 mod memory;
 #[cfg(feature = "nvme")]
 mod nvme;
 mod params;
 mod queue;
+#[cfg(feature = "layers")]
 mod raid;
+#[cfg(feature = "cache")]
 mod readaheads;
 mod register;
 #[cfg(feature = "nbd")]
@@ -47,8 +52,11 @@ pub use driver::{DriverArgs, DriverType, OpenDisk};
 pub use elevators::{elevator_names, elevator_params, register_elevator};
 pub use error::OpenError;
 pub use queue::ORDERS;
+#[cfg(feature = "cache")]
 pub use readaheads::{parse_readahead, readahead_names, readahead_params};
-pub use register::{register_driver, register_layer};
+pub use register::register_driver;
+#[cfg(feature = "layers")]
+pub use register::register_layer;
 pub use row::{DeviceType, Shape};
 pub use table::{find, names, table};
 
@@ -107,8 +115,11 @@ pub(crate) struct Opening {
 
 impl Opening {
     /// The same for a device that is opened for another access.
+    #[cfg(feature = "layers")]
     fn with(&self, access: Access) -> Opening {
-        Opening { access, ..self.clone() }
+        let mut other = self.clone();
+        other.access = access;
+        other
     }
 
     /// The device whose name is nearest to a word, if one is near.

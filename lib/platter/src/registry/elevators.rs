@@ -18,10 +18,19 @@ struct Known {
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
 
-/// Registers the elevators of `platter-elevators`, so that they are known wherever an elevator can be named.
+/// The elevators that are known from the start.
+#[cfg(feature = "elevators")]
+use platter_elevators::TABLE;
+#[cfg(not(feature = "elevators"))]
+static TABLE: &[ElevatorType] = {
+    use platter_block::elevator::{DEADLINE, MQ_DEADLINE, NOOP};
+    &[NOOP, DEADLINE, MQ_DEADLINE]
+};
+
+/// Registers the elevators of the library, so that they are known wherever an elevator can be named.
 pub(super) fn register_own() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| elevators::register_table(platter_elevators::TABLE));
+    ONCE.call_once(|| elevators::register_table(TABLE));
 }
 
 /// Registers an elevator of the program under its name. From then on it can be named wherever an elevator can: in

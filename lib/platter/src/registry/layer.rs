@@ -1,30 +1,41 @@
 //! Layers: devices built on other devices, from the table of the stack.
 
-use super::memory;
 use super::params::{convert, value};
 use super::row::{DeviceType, Shape};
-use super::{OpenError, Opening, open_part, readaheads};
+use super::{OpenError, Opening, open_part};
+#[cfg(feature = "cache")]
+use super::{memory, readaheads};
 use crate::spec::{Args, SpecError};
 use platter_block::params::{Param, Unit};
 use platter_disk::device::Device;
 use platter_stack::LayerError;
 use std::sync::Arc;
 
+/// The name of the argument that is a readahead policy.
+pub(super) const READAHEAD: &str = "readahead";
+
 /// Every layer as a row of the table of devices.
 pub(super) fn rows() -> impl Iterator<Item = DeviceType> {
-    platter_cache::layers().map(row)
+    #[cfg(feature = "cache")]
+    let layers = platter_cache::layers();
+    #[cfg(not(feature = "cache"))]
+    let layers = platter_stack::TABLE.iter();
+    layers.map(row)
 }
 
 /// A layer as a row of the table of devices.
 pub(super) fn row(layer: &'static platter_stack::LayerType) -> DeviceType {
     let members: Vec<&str> = ["a.img", "b.img"].into_iter().take(*layer.members.end()).collect();
+    let tables = convert(layer.params);
+    #[cfg(feature = "cache")]
+    let tables = readaheads::nest(tables);
     DeviceType {
         name: layer.name,
         summary: layer.summary,
         shape: Shape::Layer,
         example: format!("{}({})", layer.name, members.join(", ")),
         unnamed: &[],
-        tables: readaheads::nest(convert(layer.params)),
+        tables,
         devices: layer.members.clone(),
         open: Box::new(move |args, opening| open(layer, args, opening)),
     }
@@ -36,10 +47,13 @@ pub(super) fn open(
     args: &mut Args<'_>,
     opening: &Opening,
 ) -> Result<Device, OpenError> {
-    let (mut values, mut policy) = (Vec::with_capacity(layer.params.len()), Vec::new());
+    let mut values = Vec::with_capacity(layer.params.len());
+    #[cfg_attr(not(feature = "cache"), expect(unused_mut, reason = "only the cache has a policy"))]
+    let mut policy = Vec::new();
     for param in layer.params {
         let value = match param.name {
-            readaheads::ARGUMENT => {
+            #[cfg(feature = "cache")]
+            READAHEAD => {
                 let (place, parameters) = readaheads::read(args)?;
                 policy = parameters;
                 place as i64
@@ -53,6 +67,7 @@ pub(super) fn open(
     }
     let members = args.devices();
     args.check_all_read()?;
+    #[cfg(feature = "cache")]
     if layer.name == "cache" {
         let size = size_of_cache(args, &mut values);
         memory::check(size.unsigned_abs()).map_err(|why| {
@@ -89,6 +104,7 @@ fn check_unit(args: &Args<'_>, param: &Param) -> Result<(), SpecError> {
     Err(args.reject(param.name, format!("the time {typed} has no unit (ns, us, ms or s); {example}")))
 }
 
+#[cfg(feature = "cache")]
 /// The size of a cache. If none was given, it is what the other values need.
 fn size_of_cache(args: &Args<'_>, values: &mut [(&str, i64)]) -> i64 {
     let of = |name: &str| values.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value);

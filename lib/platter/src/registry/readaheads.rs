@@ -1,5 +1,6 @@
 //! Readahead policies in specs: `platter(streams=8)`, `2.6.7(runs=2.6.8)`.
 
+use super::layer::READAHEAD;
 use super::params::{convert, value};
 use crate::spec::{self, Args, Argument, ArgumentKind, Signature, Spec, SpecError, Words};
 use platter_cache::readahead::{self, ReadaheadType, Settings};
@@ -60,9 +61,9 @@ pub fn parse_readahead(text: &str) -> Result<(&'static ReadaheadType, Settings),
 
 /// Reads the argument `readahead`: the place of the policy in its table, and the values of its parameters.
 pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> {
-    let spec = args.nested(ARGUMENT)?;
+    let spec = args.nested(READAHEAD)?;
     let (Some((index, table)), Some(row)) = (find(spec.name()), readahead::by_name(spec.name())) else {
-        return Err(args.reject(ARGUMENT, format!("there is no readahead policy `{}`", spec.name())));
+        return Err(args.reject(READAHEAD, format!("there is no readahead policy `{}`", spec.name())));
     };
     Ok((index, settings(&spec, row, table)?.values))
 }
@@ -70,15 +71,12 @@ pub(super) fn read(args: &mut Args<'_>) -> Result<(usize, Vec<i64>), SpecError> 
 /// The parameters of a layer, where that of readahead is a policy that may have its own parameters.
 pub(super) fn nest(table: &'static [&'static [Argument]]) -> &'static [&'static [Argument]] {
     let nested = |param: &Argument| match param.name {
-        ARGUMENT => Argument { kind: ArgumentKind::Nested(Words(readahead_names)), ..*param },
+        READAHEAD => Argument { kind: ArgumentKind::Nested(Words(readahead_names)), ..*param },
         _ => *param,
     };
     let params: Vec<Argument> = table.iter().copied().flatten().map(nested).collect();
     Box::leak(Box::new([&*params.leak()]))
 }
-
-/// The name of the argument.
-pub(super) const ARGUMENT: &str = "readahead";
 
 fn settings(
     spec: &Spec,

@@ -1,8 +1,10 @@
 //! Layers and drivers that the program registers.
 
 use super::driver::{self, DriverType};
+#[cfg(feature = "layers")]
+use super::layer;
 use super::row::DeviceType;
-use super::{layer, readaheads, table};
+use super::table;
 use crate::spec::check_table;
 use platter_block::params::Param;
 use platter_block::register::{self, RegisterError};
@@ -13,13 +15,14 @@ use platter_block::register::{self, RegisterError};
 /// # Errors
 /// The name is in use or cannot be written in a device spec, the layer can have no device below, or a parameter has no
 /// valid name, range or help.
+#[cfg(feature = "layers")]
 pub fn register_layer(row: &'static platter_stack::LayerType) -> Result<(), RegisterError> {
     const KIND: &str = "layer";
     register::check(KIND, row.name, row.summary, row.params)?;
     if row.members.is_empty() || *row.members.end() == 0 {
         return Err(RegisterError::new(KIND, row.name, "`members` allows no device below it"));
     }
-    if row.params.iter().any(|param| param.name == readaheads::ARGUMENT) {
+    if row.params.iter().any(|param| param.name == layer::READAHEAD) {
         let what = "the parameter `readahead` is that of the cache; choose another name for it";
         return Err(RegisterError::new(KIND, row.name, what));
     }

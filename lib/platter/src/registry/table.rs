@@ -1,7 +1,9 @@
 //! The table: a row for each device that a spec can name, and those that the program has registered.
 
+use super::disks;
 use super::row::DeviceType;
-use super::{disks, extents, layer, raid};
+#[cfg(feature = "layers")]
+use super::{extents, layer, raid};
 use std::sync::{LazyLock, PoisonError, RwLock};
 
 /// The devices of the library: disks, then layers.
@@ -19,7 +21,9 @@ static TABLE: LazyLock<Vec<DeviceType>> = LazyLock::new(|| {
     let disks = disks.chain([super::nvme::row()]);
     #[cfg(feature = "sg")]
     let disks = disks.chain([super::sg::row()]);
-    disks.chain(layer::rows()).chain([extents::row()]).chain(raid::rows()).collect()
+    #[cfg(feature = "layers")]
+    let disks = disks.chain(layer::rows()).chain([extents::row()]).chain(raid::rows());
+    disks.collect()
 });
 
 /// The devices that the program has registered, in that order.
