@@ -55,19 +55,21 @@ pub(crate) fn problems(files: &[File]) -> Vec<String> {
     problems
 }
 
-/// Pages of docs/ that neither the README nor the architecture page links to.
+/// Pages of docs/ that neither their list nor the architecture page links to.
 fn hidden_pages(files: &[File]) -> Vec<String> {
     let text = |path: &str| files.iter().find(|f| f.path == path).map_or("", |f| &f.text);
-    let linked: Vec<&str> = ["README.md", "docs/architecture.md"]
+    let linked: Vec<&str> = ["docs/README.md", "docs/architecture.md"]
         .iter()
         .flat_map(|page| targets(text(page)))
         .filter_map(|(_, target)| target.split('#').next()?.rsplit('/').next())
         .collect();
     let pages = files.iter().filter_map(|f| f.path.strip_prefix("docs/"));
     pages
-        .filter(|page| page.ends_with(".md") && !page.contains('/') && *page != "architecture.md")
+        .filter(|page| {
+            page.ends_with(".md") && !page.contains('/') && !["README.md", "architecture.md"].contains(page)
+        })
         .filter(|page| !linked.contains(page))
-        .map(|page| format!("docs/{page}: not linked from README.md or docs/architecture.md"))
+        .map(|page| format!("docs/{page}: not linked from docs/README.md or docs/architecture.md"))
         .collect()
 }
 
@@ -160,7 +162,7 @@ fn broken_links_and_forbidden_names_are_found() {
             "docs/a.md",
             "# One way, here\n[b](sub/b.md#two) [me](#one-way-here) [web](https://example.com)",
         ),
-        file("README.md", "[b](docs/a.md#one-way-here)"),
+        file("docs/README.md", "[b](a.md#one-way-here)"),
         file("docs/hidden.md", "# Hidden"),
         file("docs/sub/b.md", "## Two\n[up](../a.md#three)\n[gone](c.md)\n```\n[x](y)\n```"),
         file("run.sh", &format!("cd {a}{b}here")),

@@ -127,8 +127,8 @@ fn runs_with_ordered_tags_that_were_wrong_find_nothing() {
 
 /// Runs of which the judge expected too much. In 1840079155 it let 50 days pass at once and then asked no more whether what `delay` held
 /// back had ended; in 1840347335 a future that was in a plug before a write was late did not wait for it; in 1840278980 a target needed
-/// three looks at a queue that nobody uses, which the judge had made so rare that the target gave each command up before. In 1840390953 a simulated disk ended a discard before
-/// the ordered tag that it followed.
+/// three turns of a queue without users, which were so rare that the target had given each command up. In 1840390953 a simulated disk
+/// ended a discard before the ordered tag that it followed.
 #[test]
 fn runs_of_which_too_much_was_expected_find_nothing() {
     for seed in [1_840_079_155, 1_840_347_335, 1_840_278_980, 1_840_390_953] {

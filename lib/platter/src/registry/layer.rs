@@ -1,5 +1,7 @@
 //! Layers: devices built on other devices, from the table of the stack.
 
+#[cfg(feature = "cache")]
+use super::params::READAHEAD;
 use super::params::{convert, value};
 use super::row::{DeviceType, Shape};
 use super::{OpenError, Opening, open_part};
@@ -10,9 +12,6 @@ use platter_block::params::{Param, Unit};
 use platter_disk::device::Device;
 use platter_stack::LayerError;
 use std::sync::Arc;
-
-/// The name of the argument that is a readahead policy.
-pub(super) const READAHEAD: &str = "readahead";
 
 /// Every layer as a row of the table of devices.
 pub(super) fn rows() -> impl Iterator<Item = DeviceType> {

@@ -3,6 +3,10 @@
 use crate::spec::{Args, Argument, SpecError};
 use platter_block::params;
 
+/// The name of the argument of the cache that is a readahead policy.
+#[cfg(feature = "layers")]
+pub(super) const READAHEAD: &str = "readahead";
+
 /// The tables of a signature, made once for each row of a table and kept as long as the process lives.
 pub(super) fn convert(table: &'static [params::Param]) -> &'static [&'static [Argument]] {
     let params: Vec<Argument> = table.iter().map(Argument::of).collect();

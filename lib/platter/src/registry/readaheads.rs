@@ -1,7 +1,6 @@
 //! Readahead policies in specs: `platter(streams=8)`, `2.6.7(runs=2.6.8)`.
 
-use super::layer::READAHEAD;
-use super::params::{convert, value};
+use super::params::{READAHEAD, convert, value};
 use crate::spec::{self, Args, Argument, ArgumentKind, Signature, Spec, SpecError, Words};
 use platter_cache::readahead::{self, ReadaheadType, Settings};
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -22,7 +22,7 @@ pub fn register_layer(row: &'static platter_stack::LayerType) -> Result<(), Regi
     if row.members.is_empty() || *row.members.end() == 0 {
         return Err(RegisterError::new(KIND, row.name, "`members` allows no device below it"));
     }
-    if row.params.iter().any(|param| param.name == layer::READAHEAD) {
+    if row.params.iter().any(|param| param.name == super::params::READAHEAD) {
         let what = "the parameter `readahead` is that of the cache; choose another name for it";
         return Err(RegisterError::new(KIND, row.name, what));
     }
