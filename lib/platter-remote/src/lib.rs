@@ -6,15 +6,26 @@
 //! - `sg`: SCSI disks of the system, by commands (feature `sg`);
 //! - `control`: the control socket of a server (feature `control`).
 
+#[cfg(any(feature = "iscsi", feature = "sg", feature = "nvme-disk"))]
+mod buffers;
 #[cfg(feature = "control")]
 pub mod control;
 pub mod iscsi;
 pub mod nbd;
 #[cfg(feature = "nvme")]
 pub mod nvme;
+#[cfg(any(feature = "sg", feature = "nvme-disk"))]
+mod passed;
 mod reach;
 #[cfg(feature = "sg")]
 pub mod sg;
+#[cfg(any(feature = "iscsi", feature = "sg", feature = "nvme-disk"))]
+#[cfg_attr(
+    not(any(feature = "sg", feature = "nvme-disk")),
+    allow(dead_code, reason = "iSCSI has slots of its own")
+)]
+mod slots;
+mod trouble;
 mod unflushed;
 mod waiter;
 #[cfg(any(feature = "sg", feature = "nvme-disk"))]

@@ -4,9 +4,10 @@
 //! to 1 s. When that time is over the disk is *down*: new I/O fails until a connection works. A disk that *failed* is not used any more at
 //! all, because it came back as another one or a change of it may still be under way.
 
+use crate::trouble::Trouble;
 use platter_block::time::{Span, Time};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// What all channels of a disk know.
 #[derive(Default)]
@@ -15,7 +16,7 @@ pub(crate) struct Reach {
     down: AtomicBool,
     /// Why the disk must not be used any more.
     failed: OnceLock<String>,
-    trouble: Mutex<String>,
+    trouble: Trouble,
     /// Whether that may be the cause of failures now.
     is_troubled: AtomicBool,
 }
@@ -34,7 +35,7 @@ impl Reach {
 
     /// Remembers the last trouble.
     pub(crate) fn report(&self, trouble: &str) {
-        trouble.clone_into(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
+        self.trouble.report(trouble);
         self.is_troubled.store(true, Ordering::SeqCst);
     }
 
@@ -61,11 +62,12 @@ impl Reach {
 
     /// The trouble that may be the cause of a failure that has just happened.
     pub(crate) fn cause(&self) -> Option<String> {
-        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble())
+        self.is_troubled.load(Ordering::SeqCst).then(|| self.trouble.last())
     }
 
-    pub(crate) fn trouble(&self) -> String {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The last trouble, over or not.
+    pub(crate) fn trouble(&self) -> &Trouble {
+        &self.trouble
     }
 }
 

@@ -5,22 +5,22 @@
 //! - all others: the ioctl `SG_IO` on threads, in its version 3, of which bsg has version 4.
 //!
 //! Which commands are sent and what answers mean is decided by `platter_scsi::host`. Inside:
-//! `node` finds out what a path is, `header` has the kernel's structures, `work` the system calls, `channel` the driver.
+//! `node` finds out what a path is, `header` has the kernel's structures, `work` the system calls, `protocol` the commands;
+//! the driver is `passed`, with threads or `asynchronous` as its carrier.
 
-mod channel;
+mod asynchronous;
 mod disk;
 mod header;
 mod node;
+mod protocol;
 mod shared;
 mod verdict;
 mod work;
 
+pub use crate::passed::PassedError as SgError;
 pub use disk::SgDisk;
 
 use platter_block::time::Span;
-use std::fmt;
-use std::io;
-use std::path::PathBuf;
 
 /// Options of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,38 +45,5 @@ platter_block::setters! {
 impl Default for SgOptions {
     fn default() -> SgOptions {
         SgOptions { write: false, threads: 4, command_timeout: Span::from_secs(60) }
-    }
-}
-
-/// Why a disk cannot be opened.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum SgError {
-    /// The node cannot be opened, or takes no commands.
-    Open {
-        /// The node.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// It is no disk that can be used, and why.
-    Unfit(String),
-}
-
-impl fmt::Display for SgError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SgError::Open { path, source } => write!(f, "{}: {source}", path.display()),
-            SgError::Unfit(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for SgError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            SgError::Open { source, .. } => Some(source),
-            SgError::Unfit(_) => None,
-        }
     }
 }

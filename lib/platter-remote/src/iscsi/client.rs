@@ -13,7 +13,6 @@
 //! - `disk`, `discover`: the disk; targets and logical units.
 
 mod attempt;
-mod buffers;
 mod channel;
 mod discover;
 mod disk;

@@ -1,18 +1,17 @@
 //! A namespace of the system as a disk whose reads and writes are NVMe commands: by rings of io_uring on `/dev/ngXnY`
 //! (Linux 5.19), or by ioctls on threads, on block devices too.
 
-mod calls;
-mod carrier;
-mod channel;
 mod entry;
 mod identify;
+mod protocol;
 mod ring;
 mod verdict;
 
 use super::Node;
-use calls::Calls;
-use carrier::Carrier;
-use channel::Channel;
+use crate::passed::Channel;
+pub use crate::passed::PassedError as NvmeError;
+use crate::passed::threads::Threads;
+use crate::trouble::Trouble;
 use identify::Found;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
@@ -20,14 +19,15 @@ use platter_block::command::{CommandSet, CommandSets};
 use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::Geometry;
 use platter_block::fault::{Error, Fault, Kind, Stage};
+use protocol::Nvme;
 use ring::Ring;
 use std::any::Any;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::{fmt, io};
+use std::sync::Arc;
 
 /// How a namespace is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,66 +55,20 @@ impl Default for NvmeOptions {
     }
 }
 
-/// Why a namespace cannot be used.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum NvmeError {
-    /// The node cannot be opened, or takes no commands.
-    Open {
-        /// The node.
-        path: PathBuf,
-        /// The kernel's error.
-        source: io::Error,
-    },
-    /// It is no namespace that can be used, and why.
-    Unfit(String),
-}
-
-impl fmt::Display for NvmeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NvmeError::Open { path, source } => write!(f, "{}: {source}", path.display()),
-            NvmeError::Unfit(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for NvmeError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            NvmeError::Open { source, .. } => Some(source),
-            NvmeError::Unfit(_) => None,
-        }
-    }
-}
-
 /// What all channels of a disk share.
 struct Shared {
     found: Found,
     has_admin: bool,
     /// How the kernel reaches the controller (`pcie`, `tcp`, `rdma`, `fc`), if it says so.
     transport: Option<String>,
-    trouble: Mutex<String>,
+    trouble: Trouble,
 }
 
 impl Shared {
-    fn takes(&self, set: CommandSet) -> bool {
-        set == CommandSet::Nvme || set == CommandSet::NvmeAdmin && self.has_admin
-    }
-
     /// Whether a reset ends all commands of the controller before the kernel cancels them, as on the bus of the machine.
     /// Behind a network the controller may still carry them out.
     fn resets_end_commands(&self) -> bool {
         self.transport.as_deref() == Some("pcie")
-    }
-
-    /// Keeps what is to be told of a failure.
-    fn report(&self, why: &str) {
-        why.clone_into(&mut self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn trouble(&self) -> String {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -159,7 +113,7 @@ impl NvmeDisk {
         geometry.features =
             geometry.features.with_commands(sets).with_read_only(!options.write || found.is_protected);
         let transport = transport_of(path);
-        let shared = Arc::new(Shared { found, has_admin, transport, trouble: Mutex::default() });
+        let shared = Arc::new(Shared { found, has_admin, transport, trouble: Trouble::default() });
         let (name, path) = (Arc::from(path.display().to_string()), path.to_owned());
         let threads = options.threads;
         Ok(NvmeDisk { shared, name, geometry, file, controller, no_rings, threads, path, _kept: None })
@@ -181,12 +135,15 @@ impl NvmeDisk {
         fs::metadata(&block).is_ok_and(|metadata| metadata.file_type().is_block_device()).then_some(block)
     }
 
-    fn carrier(&self, lane_use: LaneUse) -> io::Result<Box<dyn Carrier>> {
+    fn channel(&self, lane_use: LaneUse) -> io::Result<DiskChannel> {
+        let nvme = Nvme(Arc::clone(&self.shared));
         // A command on a ring is completed by the thread that submitted it, so that must not end before.
-        if self.no_rings.is_none() && lane_use != LaneUse::Shared {
-            return Ok(Box::new(Ring::new(&self.file, self.controller.as_ref())?));
-        }
-        Ok(Box::new(Calls::new(self.file.try_clone()?, self.threads)?))
+        Ok(match self.no_rings.is_none() && lane_use != LaneUse::Shared {
+            true => DiskChannel::new(Channel::new(nvme, Ring::new(&self.file, self.controller.as_ref())?)),
+            false => {
+                DiskChannel::new(Channel::new(nvme, Threads::new(self.file.try_clone()?, self.threads)?))
+            }
+        })
     }
 }
 
@@ -224,11 +181,10 @@ impl Disk for NvmeDisk {
     }
 
     fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
-        let carrier = self.carrier(lane_use).map_err(|error| {
+        self.channel(lane_use).map_err(|error| {
             let (fault, device) = (Fault::new(Kind::Io, Stage::Disk), Arc::clone(&self.name));
             Error { fault, op: Op::Read, device, offset: 0, len: 0, detail: error.to_string() }
-        })?;
-        Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), carrier)))
+        })
     }
 
     fn facts(&self) -> Vec<Fact> {
@@ -251,10 +207,7 @@ impl Disk for NvmeDisk {
             ("write zeroes", yes(found.writes_zeroes)),
             ("admin commands", yes(self.shared.has_admin)),
         ];
-        let trouble = self.shared.trouble();
-        if !trouble.is_empty() {
-            facts.push(("last trouble", trouble));
-        }
+        self.shared.trouble.tell(&mut facts);
         facts
     }
 
@@ -270,6 +223,6 @@ impl Disk for NvmeDisk {
     }
 
     fn explain(&self, _fault: Fault) -> Option<String> {
-        Some(self.shared.trouble()).filter(|trouble| !trouble.is_empty())
+        Some(self.shared.trouble.last()).filter(|trouble| !trouble.is_empty())
     }
 }

@@ -1,12 +1,17 @@
 //! The disk: what its unit says of itself, and its channels.
 
-use super::channel::Channel;
+use super::asynchronous::Asynchronous;
 use super::header::Returned;
 use super::node::{Interface, Node};
+use super::protocol::Sg;
 use super::shared::{Counts, Shared};
 use super::verdict::judge;
-use super::work::{Terms, Work};
+use super::work::Work;
 use super::{SgError, SgOptions};
+use crate::buffers::Buffers;
+use crate::passed::Channel;
+use crate::passed::threads::Threads;
+use crate::trouble::Trouble;
 use crate::unflushed::Unflushed;
 use platter_block::backend::{Fact, Identity, LaneUse};
 use platter_block::bio::Op;
@@ -22,8 +27,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// How long a unit may take to become ready, in pauses.
@@ -54,7 +59,7 @@ impl SgDisk {
         let geometry = found.geometry(options.write, Transport { max_transfer, max_segments });
         let name = Arc::from(path.display().to_string());
         let (unflushed, counts) = (Unflushed::new(0), Counts::default());
-        let shared = Shared { node, options, found, unflushed, counts, trouble: Mutex::default() };
+        let shared = Shared { node, options, found, unflushed, counts, trouble: Trouble::default() };
         Ok(SgDisk { shared: Arc::new(shared), name, geometry, _kept: None })
     }
 
@@ -75,12 +80,12 @@ impl SgDisk {
 
 /// Asks a unit all that is to be known.
 fn ask(node: &Node, file: &File) -> Result<Found, SgError> {
-    let (mut inquirer, mut work, mut pauses) = (Inquirer::of_disk(), Work::new(0), 0);
+    let (mut inquirer, mut work, mut pauses) = (Inquirer::of_disk(), Work::new(node.interface), 0);
     while let Some((cdb, len)) = inquirer.next() {
-        work.own(vec![0; len]);
+        work.buffers = Buffers::own(vec![0; len]);
         work.set_command(cdb.bytes());
-        let terms = Terms { transfer: Transfer::FromDevice, timeout_ms: 30_000, at_head: false };
-        work.execute(file, node.interface, terms).map_err(|source| cannot_ask(node, source))?;
+        work.terms.transfer = Transfer::FromDevice;
+        work.execute(file).map_err(|source| cannot_ask(node, source))?;
         let Some(returned) = work.returned() else { continue };
         let refused = match take(&mut inquirer, &returned, &work) {
             Ok(()) => continue,
@@ -117,7 +122,7 @@ fn take(inquirer: &mut Inquirer, returned: &Returned, work: &Work) -> Result<(),
     let judged = judge(returned, work.sense());
     match judged.verdict {
         Verdict::Good => {
-            let data = work.own_bytes();
+            let data = work.buffers.own_bytes();
             let len = data.len().saturating_sub(returned.residual as usize);
             inquirer.take(Ok(&data[..len]))
         }
@@ -143,8 +148,13 @@ impl Disk for SgDisk {
         let shared = &self.shared;
         // Each channel has a descriptor of its own: the answers of /dev/sg* belong to one.
         let file = shared.node.open(shared.options.write).map_err(|why| error(why.to_string()))?;
-        let channel = Channel::new(Arc::clone(shared), file).map_err(|why| error(why.to_string()))?;
-        Ok(DiskChannel::new(channel))
+        let channel = |sg: Sg| -> io::Result<DiskChannel> {
+            Ok(match shared.node.interface == Interface::Generic && shared.options.write {
+                true => DiskChannel::new(Channel::new(sg, Asynchronous::new(Arc::clone(shared), file)?)),
+                false => DiskChannel::new(Channel::new(sg, Threads::new(file, shared.options.threads)?)),
+            })
+        };
+        channel(Sg(Arc::clone(shared))).map_err(|why| error(why.to_string()))
     }
 
     fn facts(&self) -> Vec<Fact> {
@@ -173,10 +183,7 @@ impl Disk for SgDisk {
             ("repeated commands", count(&shared.counts.repeated)),
             ("busy answers", count(&shared.counts.busy)),
         ];
-        let trouble = shared.trouble();
-        if !trouble.is_empty() {
-            facts.push(("last trouble", trouble));
-        }
+        shared.trouble.tell(&mut facts);
         facts
     }
 
@@ -194,6 +201,6 @@ impl Disk for SgDisk {
     }
 
     fn explain(&self, _fault: Fault) -> Option<String> {
-        Some(self.shared.trouble()).filter(|trouble| !trouble.is_empty())
+        Some(self.shared.trouble.last()).filter(|trouble| !trouble.is_empty())
     }
 }

@@ -1,10 +1,10 @@
 //! Connecting, logging in and asking the logical unit about itself, without blocking.
 
-use super::buffers::Buffers;
 use super::error::IscsiError;
 use super::library::{Library, library, status};
 use super::session::{Answer, Session};
 use super::terms::Terms;
+use crate::buffers::Buffers;
 use platter_block::command::Transfer;
 use platter_scsi::host::found::{Found, Inquirer, Refused};
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -176,10 +176,7 @@ impl Disk for IscsiDisk {
             ("busy answers", count(&counts.busy)),
             ("aborts", count(&counts.aborts)),
         ];
-        let trouble = shared.reach.trouble();
-        if !trouble.is_empty() {
-            facts.push(("last trouble", trouble));
-        }
+        shared.reach.trouble().tell(&mut facts);
         facts
     }
 

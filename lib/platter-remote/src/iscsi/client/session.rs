@@ -7,9 +7,9 @@
 
 #![allow(unsafe_code)]
 
-use super::buffers::Buffers;
 use super::library::{Callback, Context, Discovered, Library, Task, direction, status};
 use super::terms::Terms;
+use crate::buffers::Buffers;
 use platter_block::command::Transfer;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -2,7 +2,8 @@
 
 #![allow(unsafe_code)]
 
-use super::buffers::Buffers;
+use crate::buffers::Buffers;
+use crate::slots::Kept;
 use platter_block::bio::Op;
 use platter_block::command::Command;
 use platter_block::driver::Started;

@@ -228,10 +228,7 @@ impl Disk for NbdDisk {
             ("connections", format!("{} of {}", shared.connections(), shared.options.connections)),
             ("reconnects", shared.reconnects.load(Ordering::Relaxed).to_string()),
         ];
-        let trouble = shared.reach.trouble();
-        if !trouble.is_empty() {
-            facts.push(("last trouble", trouble));
-        }
+        shared.reach.trouble().tell(&mut facts);
         facts
     }
 

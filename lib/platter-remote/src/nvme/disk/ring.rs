@@ -2,8 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use super::carrier::{Answer, Carrier, Message};
 use super::entry::{operation, ring_command};
+use super::protocol::{Answer, Message, Nvme};
+use crate::passed::Carrier;
 use io_uring::cqueue::Entry32;
 use io_uring::squeue::Entry128;
 use io_uring::types::{Fixed, SubmitArgs, Timespec};
@@ -70,30 +71,29 @@ impl Ring {
     }
 }
 
-impl Carrier for Ring {
+impl Carrier<Nvme> for Ring {
     fn room(&self) -> usize {
         ENTRIES as usize
     }
 
+    fn sent(&self) -> usize {
+        self.sent
+    }
+
     // SAFETY: the caller keeps the memory until it has collected the answer, as the trait says.
-    unsafe fn start(&mut self, message: &Message<'_>) -> bool {
+    unsafe fn start(&mut self, message: Message) -> Result<(), (Message, i32)> {
         if message.is_admin && !self.has_controller {
-            return false;
+            return Err((message, libc::EAGAIN));
         }
-        let place = self.place_of(message.region);
-        let (addr, len, is_list) = match message.pieces {
-            [] => (0, 0, false),
-            [one] => (one.iov_base.expose_provenance(), one.iov_len, false),
-            many => (many.as_ptr().expose_provenance(), many.len(), true),
-        };
-        let place = place.filter(|_| len > 0 && !is_list);
-        let operation = match (message.is_admin, is_list) {
+        let data = message.place;
+        let place = self.place_of(message.region).filter(|_| data.len > 0 && !data.is_list);
+        let operation = match (message.is_admin, data.is_list) {
             (false, false) => operation::IO,
             (false, true) => operation::IO_VEC,
             (true, false) => operation::ADMIN,
             (true, true) => operation::ADMIN_VEC,
         };
-        let command = ring_command(message.entry, addr as u64, len as u32, message.timeout_ms);
+        let command = ring_command(&message.entry, data.addr as u64, data.len as u32, message.timeout_ms);
         let entry = opcode::UringCmd80::new(Fixed(u32::from(message.is_admin)), operation);
         let entry = entry.cmd(command).buf_index(place).build();
         let fixed = if place.is_some() { FIXED } else { 0 };
@@ -102,7 +102,7 @@ impl Carrier for Ring {
         // dropping the ring waits for all answers.
         let pushed = unsafe { self.ring.submission().push(&entry).is_ok() };
         self.sent += usize::from(pushed);
-        pushed
+        if pushed { Ok(()) } else { Err((message, libc::EAGAIN)) }
     }
 
     fn submit(&mut self) {
@@ -111,7 +111,7 @@ impl Carrier for Ring {
         }
     }
 
-    fn collect(&mut self, answers: &mut Vec<Answer>) {
+    fn collect(&mut self, _is_watched: bool, answers: &mut Vec<Answer>) {
         for completion in self.ring.completion() {
             let data = completion.user_data();
             if data == NOTE {
@@ -134,7 +134,7 @@ impl Carrier for Ring {
         }
     }
 
-    fn descriptor(&self) -> i32 {
+    fn watch(&self, _is_known: bool) -> i32 {
         self.ring.as_raw_fd()
     }
 
@@ -177,7 +177,7 @@ impl Drop for Ring {
         let mut answers = Vec::new();
         while self.sent > 0 {
             self.wait(None);
-            self.collect(&mut answers);
+            self.collect(false, &mut answers);
             answers.clear();
         }
     }

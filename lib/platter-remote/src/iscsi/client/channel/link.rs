@@ -124,7 +124,7 @@ impl Channel {
             for index in self.slots.select(|slot| matches!(slot.state, State::Unanswered(_))) {
                 self.finish(index, UNKNOWN);
             }
-            let why = self.shared.reach.trouble();
+            let why = self.shared.reach.trouble().last();
             self.shared
                 .reach
                 .report(&format!("a write that was not answered may have been carried out ({why})"));

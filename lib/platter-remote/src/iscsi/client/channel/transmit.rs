@@ -1,7 +1,7 @@
 //! Requests to the session, and what it has received.
 
 use super::{Channel, FAILED, Link, UNSUPPORTED};
-use crate::iscsi::client::buffers::Buffers;
+use crate::buffers::Buffers;
 use crate::iscsi::client::session::Answer;
 use crate::iscsi::client::slots::State;
 use crate::iscsi::client::verdict::{Verdict, judge};

@@ -228,7 +228,7 @@ impl Channel {
                 self.finish(index, FAILED);
             }
         }
-        let trouble = self.shared.reach.trouble();
+        let trouble = self.shared.reach.trouble().last();
         self.lost(now, &trouble, closed);
         true
     }

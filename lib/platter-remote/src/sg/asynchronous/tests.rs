@@ -1,24 +1,27 @@
 //! Commands on a descriptor whose reads a test scripts.
 
 use super::*;
+use crate::passed::Channel;
 use crate::sg::SgOptions;
 use crate::sg::node::Node;
 use crate::sg::shared::Counts;
 use crate::sg::work::scripted::{Script, Scripted};
+use crate::trouble::Trouble;
 use crate::unflushed::Unflushed;
 use platter_block::bio::Bio;
 use platter_block::counters::Counters;
-use platter_block::driver::Geometry;
+use platter_block::driver::{Driver, Geometry};
 use platter_block::lane::Lane;
 use platter_block::limits::Limits;
 use platter_block::queue::{DirectLane, DirectQueue, Settings};
+use platter_block::time::Time;
 use platter_scsi::host::found::Found;
 use platter_wait::{PollFlags, is_ready};
 use std::sync::{Mutex, MutexGuard};
 
 struct Rig {
     script: Arc<Mutex<Script>>,
-    lane: DirectLane<Channel>,
+    lane: DirectLane<Channel<Sg, Asynchronous<Scripted>>>,
     now: Time,
     ended: Vec<Result<(), i32>>,
 }
@@ -29,16 +32,16 @@ impl Rig {
         let exchange = Scripted::new(Arc::clone(&script));
         let mut found = Found::default();
         found.block = 512;
-        let shared = Shared {
+        let shared = Arc::new(Shared {
             node: Node::generic("scripted"),
             options: SgOptions::default(),
             found,
             unflushed: Unflushed::new(0),
             counts: Counts::default(),
-            trouble: Mutex::default(),
-        };
-        let carrier = Carrier::Asynchronous(Asynchronous::new(Box::new(exchange)));
-        let channel = Channel::over(Arc::new(shared), carrier, Arc::new(Waiter::new().unwrap()));
+            trouble: Trouble::default(),
+        });
+        let carrier = Asynchronous::new(Arc::clone(&shared), exchange).unwrap();
+        let channel = Channel::new(Sg(shared), carrier);
         let geometry = Geometry::new(1 << 20, Limits::unlimited(512));
         let queue = DirectQueue::new(geometry, Settings::default(), Arc::new(Counters::default()));
         Rig { script, lane: DirectLane::new(queue, channel), now: Time(0), ended: Vec::new() }
@@ -85,7 +88,7 @@ impl Rig {
 
     /// Whether a thread that polls the channel would be woken.
     fn is_readable(&self) -> bool {
-        is_ready(self.lane.driver().waiter.descriptor(), PollFlags::IN)
+        is_ready(self.lane.driver().carrier().waiter.descriptor(), PollFlags::IN)
     }
 }
 

@@ -1,0 +1,27 @@
+//! The last trouble of a disk, which reports show.
+
+use platter_block::backend::Fact;
+use std::sync::{Mutex, PoisonError};
+
+/// The last trouble of a disk.
+#[derive(Default)]
+pub(crate) struct Trouble(Mutex<String>);
+
+impl Trouble {
+    /// Keeps what is to be told of a failure.
+    pub(crate) fn report(&self, why: &str) {
+        why.clone_into(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn last(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds it to what a disk tells of itself, if there was any.
+    pub(crate) fn tell(&self, facts: &mut Vec<Fact>) {
+        let trouble = self.last();
+        if !trouble.is_empty() {
+            facts.push(("last trouble", trouble));
+        }
+    }
+}
