@@ -17,13 +17,9 @@ pub mod nvme;
 #[cfg(any(feature = "sg", feature = "nvme-disk"))]
 mod passed;
 mod reach;
+mod reconnect;
 #[cfg(feature = "sg")]
 pub mod sg;
-#[cfg(any(feature = "iscsi", feature = "sg", feature = "nvme-disk"))]
-#[cfg_attr(
-    not(any(feature = "sg", feature = "nvme-disk")),
-    allow(dead_code, reason = "iSCSI has slots of its own")
-)]
 mod slots;
 mod trouble;
 mod unflushed;

@@ -208,7 +208,7 @@ impl<P: Protocol, C: Carrier<P>> Channel<P, C> {
     fn finish(&mut self, index: u32, result: i64) {
         let slot = self.slots.at_mut(index);
         let (tag, result) = (slot.tag, self.protocol.ended(slot, result));
-        self.ready.push(Completion { tag, result });
+        self.ready.extend(tag.map(|tag| Completion { tag, result }));
         self.slots.put(index);
     }
 }

@@ -32,7 +32,6 @@ const UNSAFE: &[(&str, &str)] = &[
     ("lib/platter-remote/src/iscsi/client/library.rs", "functions and structures of libiscsi"),
     ("lib/platter-remote/src/iscsi/client/session.rs", "calls of libiscsi, and its callbacks"),
     ("lib/platter-remote/src/iscsi/client/session/aborts.rs", "calls of libiscsi, and its callbacks"),
-    ("lib/platter-remote/src/iscsi/client/slots.rs", "memory of requests in flight"),
     ("lib/platter-remote/src/nbd/client/memory.rs", "memory of requests in system calls on sockets"),
     ("lib/platter-remote/src/nbd/client/slots.rs", "memory of requests in flight"),
     (

@@ -21,7 +21,6 @@ mod library;
 mod options;
 mod session;
 mod shared;
-mod slots;
 mod terms;
 mod url;
 mod verdict;

@@ -1,101 +1,60 @@
-//! The driver: one session after another, whose requests survive its loss.
+//! The commands over a session, as a channel has it.
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Ready};
+use super::discover::terms;
 use super::library::status;
 use super::session::{Answer, Session};
 use super::shared::Shared;
-use super::slots::{Slots, State};
 use super::verdict::{Judged, Verdict, judge};
-use crate::reach::{LONGEST_PAUSE, Retries};
+use crate::buffers::Buffers;
+use crate::reconnect::{self, CANCELLED, FAILED, Protocol, Words};
+use crate::slots::{Slot, State};
 use crate::unflushed::Change;
 use crate::waiter::Waiter;
 use platter_block::bio::Op;
-use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
-use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-mod link;
 mod transmit;
 
 /// Longest wait for the answer to a logout.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-const GONE: i64 = -(libc::ENODEV as i64);
-const UNKNOWN: i64 = -(libc::ENOLINK as i64);
-const FAILED: i64 = -(libc::EIO as i64);
 const BUSY: i64 = -(libc::EAGAIN as i64);
 const UNSUPPORTED: i64 = -(libc::EOPNOTSUPP as i64);
-const CANCELLED: i64 = -(libc::ECANCELED as i64);
 
-/// The state of the session.
-enum Link {
-    /// It works.
-    Up(Session),
-    /// There is none. The next attempt is made when it is needed, but not before a time.
-    Down { retry: Time },
-    /// It is being made.
-    Attempting { attempt: Box<Attempt>, until: Time },
-}
+/// The unit attention of a nexus that is new, by which a unit says that nothing else has happened (I_T NEXUS LOSS OCCURRED).
+const NEXUS_LOSS: (u8, u8) = (0x29, 0x07);
 
 /// A channel to a disk at a target.
-pub(super) struct Channel {
-    shared: Arc<Shared>,
+pub(super) type Channel = reconnect::Channel<Iscsi>;
+type Link = reconnect::Link<Iscsi>;
+
+/// What a channel has of its session.
+pub(super) struct Iscsi {
     /// The number of its session, which a new one of this channel takes over.
     port: u16,
-    link: Link,
-    slots: Slots,
-    /// Requests that wait to be sent, in order.
-    outbox: VecDeque<u32>,
-    /// Requests that the session has.
-    sent: usize,
-    /// Changes whose session has ended, and that the target may still carry out.
-    unanswered: usize,
-    /// Requests that were cancelled, and that the session has.
-    cancelled: usize,
     /// Most commands that the target takes at once, as far as is known.
     window: usize,
     /// The logical unit was reset; whether it lost its cache.
     reset: Option<bool>,
     answers: Vec<Answer>,
-    ready: Vec<Completion>,
     /// Whether a wait has received what there was.
     is_fresh: bool,
     /// The session ended during a wait.
     is_lost: bool,
-    retries: Retries,
-    waiter: OnceLock<Waiter>,
-    /// Whether the waiter listen for room to send.
-    awaits_output: AtomicBool,
+}
+
+/// A channel over a session that is ready.
+pub(super) fn channel(shared: Arc<Shared>, port: u16, session: Session) -> Channel {
+    let window = shared.bounds.depth as usize;
+    let iscsi = Iscsi { port, window, reset: None, answers: Vec::new(), is_fresh: false, is_lost: false };
+    Channel::new(shared, session, iscsi)
 }
 
 impl Channel {
-    /// A channel over a session that is ready.
-    pub(super) fn new(shared: Arc<Shared>, port: u16, session: Session) -> Channel {
-        Channel {
-            window: shared.options.depth as usize,
-            shared,
-            port,
-            link: Link::Up(session),
-            slots: Slots::default(),
-            outbox: VecDeque::new(),
-            sent: 0,
-            unanswered: 0,
-            cancelled: 0,
-            reset: None,
-            answers: Vec::new(),
-            ready: Vec::new(),
-            is_fresh: false,
-            is_lost: false,
-            retries: Retries::default(),
-            waiter: OnceLock::new(),
-            awaits_output: AtomicBool::new(false),
-        }
-    }
-
     fn session(&self) -> Option<&Session> {
         match &self.link {
             Link::Up(session) => Some(session),
@@ -104,49 +63,24 @@ impl Channel {
         }
     }
 
-    /// Completes a request with a result.
-    fn finish(&mut self, index: u32, result: i64) {
-        let slot = self.slots.at(index);
-        match slot.state {
-            State::Sent => {
-                self.sent -= 1;
-                self.cancelled -= usize::from(slot.cancelled.is_some());
-            }
-            State::Unanswered(_) => self.unanswered -= 1,
-            _ => {}
-        }
-        let mut result = result;
-        if result >= 0 && slot.changes() {
-            let copy = Vec::new;
-            let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
-            let change = Change { op, pos, len, fua, copy: &copy };
-            let has_ended = || self.session().is_none_or(Session::is_hung_up);
-            self.shared.watches.changed(self.port, &change, &self.shared.unflushed, has_ended);
-        }
-        if result >= 0 && slot.op == Op::Flush {
-            self.shared.watches.look_at_others(self.port, &self.shared.unflushed);
-            if self.shared.unflushed.flushed(slot.covers) {
-                self.shared.reach.recover();
-            } else {
-                self.shared.reach.report(
-                    "a flush failed: the target may have lost earlier writes with a session or a reset",
-                );
-                result = FAILED;
-            }
-        }
-        self.ready.push(Completion { tag: slot.tag, result });
-        self.slots.put(index);
+    /// The session has ended, for a reason of the library's unless another one is known.
+    fn lost(&mut self, now: Time, why: Option<&str>) {
+        let Link::Up(session) = &self.link else { return };
+        let told = session.loss();
+        // A change may land until a session of the same name and number takes the place of this one: the target ends all commands
+        // of the old one before it answers the login (RFC 7143, 6.3.5).
+        self.lose(now, &format!("the session ended: {}", why.unwrap_or(&told)), false);
     }
 
     /// Takes the answers that have come.
     fn hear(&mut self) {
         let Link::Up(session) = &mut self.link else { return };
-        let mut answers = std::mem::take(&mut self.answers);
+        let mut answers = std::mem::take(&mut self.wire.answers);
         session.take_answers(&mut answers);
         for answer in answers.drain(..) {
             self.answered(answer);
         }
-        self.answers = answers;
+        self.wire.answers = answers;
     }
 
     /// Does what the answer to a request asks for.
@@ -174,14 +108,14 @@ impl Channel {
                 // The target may have carried out a part of a change before it ended it.
                 self.finish(index, if is_change { FAILED } else { CANCELLED });
             }
-            Verdict::Lost => slot.buffers = answer.buffers,
+            Verdict::Lost => slot.kept = answer.buffers,
             Verdict::Again => {
-                slot.buffers = answer.buffers;
+                slot.kept = answer.buffers;
                 self.repeat(index, &why);
             }
             Verdict::Reset { power } => {
-                slot.buffers = answer.buffers;
-                self.reset = Some(power || self.reset == Some(true));
+                slot.kept = answer.buffers;
+                self.wire.reset = Some(power || self.wire.reset == Some(true));
                 self.repeat(index, &why);
             }
             Verdict::Busy => {
@@ -200,7 +134,7 @@ impl Channel {
 
     fn good(&mut self, answer: Answer, missing: u64) {
         let slot = self.slots.at_mut(answer.token);
-        slot.buffers = answer.buffers;
+        slot.kept = answer.buffers;
         let result = if slot.op.has_data() { slot.len.saturating_sub(missing) as i64 } else { 0 };
         self.finish(answer.token, result);
     }
@@ -209,177 +143,160 @@ impl Channel {
     fn repeat(&mut self, index: u32, why: &str) {
         let slot = self.slots.at_mut(index);
         slot.attempts += 1;
-        if slot.is_over() {
+        if Channel::is_over(slot) {
             self.shared.reach.report(&format!("the target answers: {why}"));
             return self.finish(index, FAILED);
         }
         self.stage_again(index);
     }
+}
 
-    /// Puts a request that the session had in front of those that wait.
-    fn stage_again(&mut self, index: u32) {
-        let slot = self.slots.at_mut(index);
-        match slot.state {
-            State::Sent => self.sent -= 1,
-            State::Unanswered(_) => self.unanswered -= 1,
-            _ => {}
-        }
-        slot.state = State::Staged;
-        self.shared.counts.repeated.fetch_add(1, Ordering::Relaxed);
-        self.outbox.push_front(index);
+impl Protocol for Iscsi {
+    type Shared = Shared;
+    type Connection = Session;
+    type Attempt = Attempt;
+    type Ready = ();
+    type Kept = Buffers;
+
+    const ENDS_OLD: bool = true;
+    const ATTEMPTS: u8 = 6;
+    const WORDS: Words = Words {
+        silent: "the target does not answer",
+        absent: "no session",
+        flush_failed: "a flush failed: the target may have lost earlier writes with a session or a reset",
+        unanswered: "a session ended and did not come back, so an earlier write may still change the disk at any time; open it \
+                     again when the target is known to be idle",
+        left: "a session was closed before the target had answered a write, which may still change the disk at any time; \
+               open it again when the target is known to be idle",
+    };
+
+    fn connect(channel: &mut Channel) -> Result<Attempt, String> {
+        let shared = &channel.shared;
+        let place = shared.places[channel.retries.next_place(shared.places.len())];
+        let terms = terms(&shared.url, &shared.options, (shared.number, channel.wire.port));
+        Attempt::begin(&terms, place).map_err(|error| error.to_string())
     }
 
-    /// Makes the wait handle readable: there is something to report.
-    fn announce(&self) {
-        if let Some(waiter) = self.waiter.get() {
-            waiter.bell.ring_once();
-        }
+    fn negotiate(attempt: &mut Attempt) -> Result<Option<()>, String> {
+        let is_ready = attempt.advance(Duration::ZERO).map_err(|error| error.to_string())?;
+        Ok(is_ready.then_some(()))
     }
 
-    /// Keeps the wait handle up to date. `anew`: there is another connection.
-    fn listen(&mut self, anew: bool) {
-        let Some(waiter) = self.waiter.get() else { return };
-        let Some(session) = self.session() else { return };
-        let output = session.wants_output();
-        if self.awaits_output.swap(output, Ordering::Relaxed) != output || anew {
+    fn accept(channel: &mut Channel, attempt: Attempt, (): ()) -> Result<Session, String> {
+        let ready = attempt.into_ready().ok_or("the target has not told what the logical unit is")?;
+        let Ready { session, found, attentions } = ready;
+        let (shared, port) = (&channel.shared, channel.wire.port);
+        if let Some(difference) = shared.found.difference(&found) {
+            return Err(format!("the target came back with another disk: {difference}"));
+        }
+        // A unit that says nothing but that the nexus was lost still has its cache.
+        let keeps_cache = !attentions.is_empty() && attentions.iter().all(|code| *code == NEXUS_LOSS);
+        shared.watches.reopened(port, session.duplicate(), keeps_cache, &shared.unflushed);
+        channel.wire.window = shared.bounds.depth as usize;
+        Ok(session)
+    }
+
+    fn disconnect(channel: &mut Channel, why: Option<&str>) {
+        if let Some(why) = why {
+            channel.shared.reach.report(why);
+        }
+        let link = std::mem::replace(&mut channel.link, Link::Down { retry: Time(0) });
+        let Link::Up(session) = link else { return };
+        // Without another descriptor the library closes the connection.
+        channel.shared.watches.ended(channel.wire.port);
+        for answer in session.end() {
+            channel.answered(answer);
+        }
+        let wire = &mut channel.wire;
+        (wire.is_fresh, wire.is_lost, wire.reset) = (false, false, None);
+    }
+
+    fn transmit(channel: &mut Channel, now: Time) {
+        channel.transmit(now);
+    }
+
+    fn receive(channel: &mut Channel, now: Time) {
+        channel.receive(now);
+    }
+
+    fn wants_output(channel: &mut Channel) -> Option<bool> {
+        channel.session().map(Session::wants_output)
+    }
+
+    fn listen(channel: &Channel, waiter: &Waiter, output: bool) {
+        if let Some(session) = channel.session() {
             session.with_descriptor(|descriptor| waiter.listen(descriptor, output));
         }
     }
-}
 
-impl Driver for Channel {
-    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        if self.slots.taken() >= self.shared.options.depth as usize {
-            return false;
-        }
-        let index = self.slots.take(request);
-        if request.op == Op::Flush {
-            self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
-        }
-        self.outbox.push_back(index);
-        if self.shared.reach.failure().is_some() {
-            self.fail_all(now);
-        }
-        true
-    }
-
-    fn submit(&mut self, now: Time) {
-        self.advance(now);
-        if !self.ready.is_empty() {
-            self.announce();
-        }
-        self.listen(false);
-    }
-
-    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if let Some(waiter) = self.waiter.get() {
-            waiter.bell.clear();
-        }
-        // An idle session is looked at only for threads that would otherwise see it readable forever.
-        if self.sent > 0 || self.waiter.get().is_some() {
-            self.receive(now);
-        }
-        self.advance(now);
-        self.listen(false);
-        done.append(&mut self.ready);
-    }
-
-    fn next_event(&self) -> Option<Time> {
-        let link = match &self.link {
-            Link::Up(_) => None,
-            Link::Down { retry } => (!self.outbox.is_empty() || self.unanswered > 0).then_some(*retry),
-            Link::Attempting { until, .. } => Some(*until),
-        };
-        Time::earliest(link, Time::earliest(self.next_unanswered(), self.next_silence()))
-    }
-
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.submit(now);
-        if !self.ready.is_empty() || self.slots.taken() == 0 {
-            return;
-        }
-        let event = self.next_event().map(|at| at.since(now));
-        let limit = timeout.into_iter().chain(event).min();
+    fn wait(channel: &mut Channel, limit: Option<Span>) {
         let time = limit.map_or(Duration::MAX, |limit| Duration::from_nanos(limit.0));
-        match &mut self.link {
+        match &mut channel.link {
             Link::Up(session) => {
-                self.is_lost |= !session.service_after(time);
-                self.is_fresh = true;
+                channel.wire.is_lost |= !session.service_after(time);
+                channel.wire.is_fresh = true;
             }
             Link::Attempting { attempt, .. } => attempt.session().wait(time),
-            // An interrupted sleep ends early, as the caller expects.
-            Link::Down { .. } => platter_wait::nap(limit.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)),
+            Link::Down { .. } => {}
         }
     }
 
-    fn wait_handle(&self) -> Option<i32> {
-        if self.waiter.get().is_none() {
-            let waiter = Waiter::new().ok()?;
-            // Listens for room to send too, until the channel is run next.
-            self.awaits_output.store(true, Ordering::Relaxed);
-            if let Some(session) = self.session() {
-                session.with_descriptor(|descriptor| waiter.listen(descriptor, true));
-            }
-            let _ = self.waiter.set(waiter);
-            self.announce();
-        }
-        self.waiter.get().map(|waiter| waiter.descriptor().as_raw_fd())
+    fn changed(channel: &Channel, slot: &Slot<Buffers>) {
+        let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
+        let change = Change { op, pos, len, fua, copy: &Vec::new };
+        let has_ended = || channel.session().is_none_or(Session::is_hung_up);
+        channel.shared.watches.changed(channel.wire.port, &change, &channel.shared.unflushed, has_ended);
+    }
+
+    fn look_at_others(channel: &Channel) {
+        channel.shared.watches.look_at_others(channel.wire.port, &channel.shared.unflushed);
     }
 
     /// Asks the target to abort a command that the session has, once it is sent. The target answers the abort within
     /// `peer_timeout` from now, or the session is ended.
-    fn cancel(&mut self, now: Time, tag: u32) -> bool {
-        let Some(index) = self.slots.with_tag(tag) else { return false };
-        match self.slots.at(index).state {
-            State::Staged => {
-                self.outbox.retain(|&other| other != index);
-                self.finish(index, CANCELLED);
-                self.announce();
-                true
-            }
-            State::Sent => {
-                let slot = self.slots.at_mut(index);
-                if slot.cancelled.is_none() {
-                    slot.cancelled = Some(now + self.shared.options.peer_timeout);
-                    self.cancelled += 1;
-                    self.shared.counts.aborts.fetch_add(1, Ordering::Relaxed);
-                    if let Link::Up(session) = &mut self.link {
-                        session.abort(index);
-                        self.is_lost |= !session.service(false, true);
-                    }
-                }
-                true
-            }
-            _ => {
-                self.slots.at_mut(index).cancelled.get_or_insert(Time(u64::MAX));
-                false
+    fn abort(channel: &mut Channel, now: Time, index: u32) -> bool {
+        let slot = channel.slots.at_mut(index);
+        if slot.state != State::Sent {
+            slot.cancelled.get_or_insert(Time(u64::MAX));
+            return false;
+        }
+        if slot.cancelled.is_none() {
+            slot.cancelled = Some(now + channel.shared.bounds.peer_timeout);
+            channel.cancelled += 1;
+            channel.shared.counts.aborts.fetch_add(1, Ordering::Relaxed);
+            if let Link::Up(session) = &mut channel.link {
+                session.abort(index);
+                channel.wire.is_lost |= !session.service(false, true);
             }
         }
+        true
     }
-}
 
-impl Drop for Channel {
+    fn abort_failed(channel: &mut Channel, now: Time) {
+        channel.lost(now, Some("the target does not answer an abort"));
+    }
+
     /// Waits for the answers to what was sent, so that the target works on nothing any more when the disk is closed.
-    fn drop(&mut self) {
+    fn close(channel: &mut Channel) {
         let begin = Instant::now();
         // Before the target sees that the session is over, and closes the connection.
-        self.shared.watches.closed(self.port, &self.shared.unflushed);
-        self.outbox.clear();
-        let patience = Duration::from_nanos(self.shared.options.peer_timeout.0);
-        while let Link::Up(session) = &mut self.link
-            && self.sent > 0
+        channel.shared.watches.closed(channel.wire.port, &channel.shared.unflushed);
+        channel.outbox.clear();
+        let patience = Duration::from_nanos(channel.shared.bounds.peer_timeout.0);
+        while let Link::Up(session) = &mut channel.link
+            && channel.sent > 0
         {
             let left = patience.saturating_sub(begin.elapsed());
             let works = !left.is_zero() && session.service_after(left);
-            self.hear();
+            channel.hear();
             // What the target wants again has ended too.
-            self.outbox.clear();
+            channel.outbox.clear();
             if !works {
                 break;
             }
         }
-        self.leave_unanswered();
-        if let (Link::Up(session), 0) = (&mut self.link, self.sent)
+        channel.leave_unanswered();
+        if let (Link::Up(session), 0) = (&mut channel.link, channel.sent)
             && session.log_out()
         {
             let until = Instant::now() + FAREWELL;
@@ -390,6 +307,6 @@ impl Drop for Channel {
                 }
             }
         }
-        self.shared.put_port(self.port);
+        channel.shared.put_port(channel.wire.port);
     }
 }

@@ -1,7 +1,7 @@
 //! The disk: its channels and what it reports.
 
 use super::attempt::{at_each, finish, resolve};
-use super::channel::Channel;
+use super::channel::channel;
 use super::discover::{duration, random_port, terms};
 use super::error::IscsiError;
 use super::library::library;
@@ -129,7 +129,7 @@ impl Disk for IscsiDisk {
         match self.connect(port) {
             Ok(session) => {
                 self.shared.watches.opened(port, session.duplicate(), &self.shared.unflushed);
-                Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), port, session)))
+                Ok(DiskChannel::new(channel(Arc::clone(&self.shared), port, session)))
             }
             Err(error) => {
                 self.shared.put_port(port);
@@ -171,8 +171,8 @@ impl Disk for IscsiDisk {
             ("order", "simple commands".to_owned()),
             ("rotation", rotation(found)),
             ("connections", format!("{} of {}", shared.connections(), shared.options.connections)),
-            ("reconnects", count(&counts.reconnects)),
-            ("repeated commands", count(&counts.repeated)),
+            ("reconnects", count(&shared.reconnects)),
+            ("repeated commands", count(&shared.repeated)),
             ("busy answers", count(&counts.busy)),
             ("aborts", count(&counts.aborts)),
         ];

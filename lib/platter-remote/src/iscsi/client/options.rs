@@ -1,5 +1,6 @@
 //! How a disk at a target is used.
 
+use crate::reconnect::Bounds;
 use platter_block::time::Span;
 
 /// The name by which the initiator logs in, unless another one is given.
@@ -47,6 +48,18 @@ impl Default for IscsiOptions {
             peer_timeout: Span::from_secs(30),
             reconnect: Span::from_secs(60),
             initiator: INITIATOR.to_owned(),
+        }
+    }
+}
+
+impl IscsiOptions {
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            connections: self.connections,
+            depth: self.depth,
+            connect_timeout: self.connect_timeout,
+            peer_timeout: self.peer_timeout,
+            reconnect: self.reconnect,
         }
     }
 }

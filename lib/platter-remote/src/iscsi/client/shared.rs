@@ -3,19 +3,16 @@
 use super::options::IscsiOptions;
 use super::url::Url;
 use super::watch::Watches;
-use crate::reach::Reach;
-use crate::unflushed::Unflushed;
+use crate::reconnect::Common;
 use platter_scsi::host::found::Found;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Numbers that reports show.
 #[derive(Default)]
 pub(super) struct Counts {
-    pub(super) reconnects: AtomicU64,
-    /// Commands that were sent again, because of a lost connection or because the target asked for it.
-    pub(super) repeated: AtomicU64,
     /// Commands that the target had no room for.
     pub(super) busy: AtomicU64,
     pub(super) aborts: AtomicU64,
@@ -30,12 +27,19 @@ pub(super) struct Shared {
     pub(super) found: Found,
     /// What tells sessions of this disk from others of the initiator.
     pub(super) number: u32,
-    pub(super) unflushed: Unflushed,
+    common: Common,
     pub(super) watches: Watches,
     pub(super) counts: Counts,
     /// Which connections are in use.
     ports: Mutex<Vec<bool>>,
-    pub(super) reach: Reach,
+}
+
+impl Deref for Shared {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,6 +55,7 @@ impl Shared {
         number: u32,
     ) -> Shared {
         Shared {
+            common: Common::new(options.bounds(), 0),
             ports: Mutex::new(vec![false; options.connections as usize]),
             watches: Watches::new(options.connections),
             url,
@@ -58,9 +63,7 @@ impl Shared {
             places,
             found,
             number,
-            unflushed: Unflushed::new(0),
             counts: Counts::default(),
-            reach: Reach::default(),
         }
     }
 

@@ -1,22 +1,22 @@
-//! The driver: one connection, whose requests survive its loss.
+//! The NBD protocol over a connection, as a channel has it.
 
 use super::attempt::Attempt;
 use super::memory::Batch;
 use super::shared::Shared;
-use super::slots::{Slots, State};
+use super::slots::{Parcel, prepare};
 use super::socket::Socket;
+use crate::nbd::handshake::{Export, Outcome};
 use crate::nbd::reply::MAX_PARSED;
 use crate::nbd::wire::{Request, command};
-use crate::reach::{LONGEST_PAUSE, Retries};
+use crate::reconnect::{self, Protocol, Words};
+use crate::slots::Slot;
 use crate::unflushed::{Change, Kept};
 use crate::waiter::Waiter;
 use platter_block::bio::Op;
-use platter_block::driver::{Completion, Driver, Started};
 use platter_block::time::{Span, Time};
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 mod link;
@@ -28,17 +28,25 @@ mod transmit;
 /// Bytes of the buffer for headers of replies.
 const INPUT: usize = if MAX_PARSED > 16 << 10 { MAX_PARSED } else { 16 << 10 };
 
-/// The state of the connection.
-enum Link {
-    /// It works. `leaving`: the server is shutting down and takes no more requests; it has until then to close its side.
-    Up { socket: Arc<Socket>, leaving: Option<Time> },
+/// A channel to a remote disk.
+pub(super) type Channel = reconnect::Channel<Nbd>;
+type Link = reconnect::Link<Nbd>;
+
+/// A connection.
+pub(super) struct Connection {
+    socket: Arc<Socket>,
+    phase: Phase,
+}
+
+/// What a connection is used for.
+enum Phase {
+    /// Everything.
+    Open,
+    /// The server is shutting down and takes no more requests; it has until then to close its side.
+    Leaving(Time),
     /// The server has not kept to the protocol. Nothing is sent any more, and what it sends is dropped, until it has
     /// closed its side too: then it works on no request any more. `most`: bytes that are dropped at most.
-    Draining { socket: Arc<Socket>, until: Time, most: u64 },
-    /// There is none. The next attempt is made when it is needed, but not before a time.
-    Down { retry: Time },
-    /// It is being made.
-    Attempting { attempt: Box<Attempt>, until: Time },
+    Draining { until: Time, most: u64 },
 }
 
 /// Data of a read that the server is sending.
@@ -61,13 +69,8 @@ enum Settling {
     Sent,
 }
 
-/// A channel to a remote disk.
-pub(super) struct Channel {
-    shared: Arc<Shared>,
-    link: Link,
-    slots: Slots,
-    /// Requests that wait to be sent, in order.
-    outbox: VecDeque<u32>,
+/// What a channel has of its connection.
+pub(super) struct Nbd {
     /// The channel's own requests that wait to be sent; they come before everything else.
     own: VecDeque<u32>,
     /// What the channel has yet to write again.
@@ -77,10 +80,6 @@ pub(super) struct Channel {
     replaying: usize,
     /// The request of which only a part could be sent, and how much.
     partial: Option<(u32, usize)>,
-    /// Requests that the server has.
-    sent: usize,
-    /// Changes whose connection was lost, and that the server may still carry out.
-    unanswered: usize,
     batch: Batch,
     /// Requests of the batch, with the bytes of each.
     sending: Vec<(u32, usize)>,
@@ -91,268 +90,223 @@ pub(super) struct Channel {
     payload: Option<Payload>,
     /// Since when there may be something to receive that the last call has left, while the queue has requests here.
     again: Option<Time>,
-    ready: Vec<Completion>,
-    retries: Retries,
-    waiter: OnceLock<Waiter>,
-    /// Whether the waiter listen for room to send.
-    awaits_output: AtomicBool,
+}
+
+/// A channel over a connection that has been negotiated.
+pub(super) fn channel(shared: Arc<Shared>, socket: Socket) -> Channel {
+    let socket = Arc::new(socket);
+    // Before anything is written that a loss would count for too.
+    shared.look_at_all();
+    if shared.connections() == 0 {
+        // What was written over earlier connections was not watched since they ended.
+        shared.unflushed.lost();
+    }
+    shared.add(&socket);
+    let replay = shared.unflushed.to_replay();
+    let nbd = Nbd {
+        own: VecDeque::new(),
+        settling: if replay.is_empty() { Settling::No } else { Settling::Due },
+        replay,
+        replaying: 0,
+        partial: None,
+        batch: Batch::default(),
+        sending: Vec::new(),
+        input: vec![0; INPUT].into_boxed_slice(),
+        begin: 0,
+        end: 0,
+        payload: None,
+        again: None,
+    };
+    Channel::new(shared, Connection { socket, phase: Phase::Open }, nbd)
 }
 
 impl Channel {
-    /// A channel over a connection that has been negotiated.
-    pub(super) fn new(shared: Arc<Shared>, socket: Socket) -> Channel {
-        let socket = Arc::new(socket);
-        // Before anything is written that a loss would count for too.
-        shared.look_at_all();
-        if shared.connections() == 0 {
-            // What was written over earlier connections was not watched since they ended.
-            shared.unflushed.lost();
-        }
-        shared.add(&socket);
-        let replay = shared.unflushed.to_replay();
-        Channel {
-            shared,
-            link: Link::Up { socket, leaving: None },
-            slots: Slots::default(),
-            outbox: VecDeque::new(),
-            own: VecDeque::new(),
-            settling: if replay.is_empty() { Settling::No } else { Settling::Due },
-            replay,
-            replaying: 0,
-            partial: None,
-            sent: 0,
-            unanswered: 0,
-            batch: Batch::default(),
-            sending: Vec::new(),
-            input: vec![0; INPUT].into_boxed_slice(),
-            begin: 0,
-            end: 0,
-            payload: None,
-            again: None,
-            ready: Vec::new(),
-            retries: Retries::default(),
-            waiter: OnceLock::new(),
-            awaits_output: AtomicBool::new(false),
-        }
-    }
-
     fn socket(&self) -> Option<&Socket> {
         match &self.link {
-            Link::Up { socket, .. } | Link::Draining { socket, .. } => Some(socket),
+            Link::Up(connection) => Some(&connection.socket),
             Link::Attempting { attempt, .. } => Some(&attempt.socket),
             Link::Down { .. } => None,
         }
     }
 
-    /// Whether the channel waits for room to send.
-    fn wants_output(&mut self) -> bool {
-        match &mut self.link {
-            Link::Up { leaving: Some(_), .. } => false,
-            Link::Up { socket, .. } => {
-                let is_behind = socket.is_behind();
-                is_behind || self.partial.is_some() || self.has_next()
-            }
-            Link::Attempting { attempt, .. } => attempt.wants_output(),
-            _ => false,
+    /// The connection, if answers may come.
+    fn working(&self) -> Option<&Arc<Socket>> {
+        match &self.link {
+            Link::Up(Connection { socket, phase: Phase::Open | Phase::Leaving(_) }) => Some(socket),
+            _ => None,
         }
     }
 
-    /// Completes a request with a result, as the server or the channel has decided.
-    fn finish(&mut self, index: u32, result: i64) {
-        let slot = self.slots.at(index);
-        match slot.state {
-            State::Sent => self.sent -= 1,
-            State::Unanswered(_) => self.unanswered -= 1,
-            _ => {}
-        }
-        let mut result = result;
-        if result >= 0 && slot.op.changes() && slot.tag.is_some() {
-            let copy = || slot.memory.copy(slot.len as usize);
-            let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
-            self.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
-            if self.socket().is_some_and(Socket::has_ended) {
-                // The answer came before the end, and is read after what was lost was counted.
-                self.shared.unflushed.lost();
-            }
-        }
-        if result >= 0 && slot.op == Op::Flush && slot.tag.is_some() {
-            self.shared.look_at_others();
-            if self.shared.unflushed.flushed(slot.covers) {
-                self.shared.reach.recover();
-            } else {
-                self.shared
-                    .reach
-                    .report("a flush failed: a connection was lost, and with it perhaps earlier writes");
-                result = -i64::from(libc::EIO);
-            }
-        }
-        match slot.tag {
-            Some(tag) => self.ready.push(Completion { tag, result }),
-            None => {
-                self.replaying -= 1;
-                if slot.op == Op::Flush {
-                    self.settling = Settling::No;
-                } else if result < 0 {
-                    self.shared.unflushed.suspect();
-                }
-            }
-        }
-        self.slots.put(index);
-    }
-
-    /// Makes the wait handle readable: there is something to report.
-    fn announce(&self) {
-        if let Some(waiter) = self.waiter.get() {
-            waiter.bell.ring_once();
-        }
-    }
-
-    /// Keeps the wait handle up to date.
-    fn listen(&mut self) {
-        if self.waiter.get().is_none() {
-            return;
-        }
-        let output = self.wants_output();
-        if self.awaits_output.swap(output, Ordering::Relaxed) != output
-            && let (Some(waiter), Some(socket)) = (self.waiter.get(), self.socket())
-        {
-            waiter.listen(socket, output);
-        }
-    }
-
-    /// There is another socket.
-    fn listen_anew(&mut self) {
-        let output = self.wants_output();
-        self.awaits_output.store(output, Ordering::Relaxed);
-        if let (Some(waiter), Some(socket)) = (self.waiter.get(), self.socket()) {
-            waiter.listen(socket, output);
+    /// The connection, if the server takes requests.
+    fn open(&self) -> Option<&Arc<Socket>> {
+        match &self.link {
+            Link::Up(Connection { socket, phase: Phase::Open }) => Some(socket),
+            _ => None,
         }
     }
 }
 
-impl Driver for Channel {
-    fn queue(&mut self, now: Time, request: &Started<'_>) -> bool {
-        if self.slots.taken() - self.replaying >= self.shared.options.depth as usize {
-            return false;
-        }
-        let index = self.slots.take(request);
-        if request.op == Op::Flush {
-            self.slots.at_mut(index).covers = self.shared.unflushed.begin_flush();
-        }
-        self.outbox.push_back(index);
-        if self.shared.reach.failure().is_some() {
-            self.fail_all(now);
-        }
-        true
+impl Protocol for Nbd {
+    type Shared = Shared;
+    type Connection = Connection;
+    type Attempt = Attempt;
+    type Ready = Export;
+    type Kept = Parcel;
+
+    const ENDS_OLD: bool = false;
+    const ATTEMPTS: u8 = 4;
+    const WORDS: Words = Words {
+        silent: "the server does not answer",
+        absent: "no connection",
+        flush_failed: "a flush failed: a connection was lost, and with it perhaps earlier writes",
+        unanswered: "the connection was lost without a sign that the server is done with it, so an earlier write may \
+                     still change the disk at any time; open it again when the server is known to be idle",
+        left: "a connection was closed before the server had answered a write, which may still change the disk at any \
+               time; open it again when the server is known to be idle",
+    };
+
+    fn connect(channel: &mut Channel) -> Result<Attempt, String> {
+        channel.connect()
     }
 
-    fn submit(&mut self, now: Time) {
-        self.advance(now);
-        if !self.ready.is_empty() {
-            self.announce();
+    fn negotiate(attempt: &mut Attempt) -> Result<Option<Export>, String> {
+        match attempt.advance() {
+            Ok(Some(Outcome::Export(export))) => Ok(Some(export)),
+            Ok(_) => Ok(None),
+            Err(error) => Err(error.to_string()),
         }
-        self.listen();
     }
 
-    fn reap(&mut self, now: Time, done: &mut Vec<Completion>) {
-        if let Some(waiter) = self.waiter.get() {
-            waiter.bell.clear();
-        }
-        // An idle connection is looked at only for threads that would otherwise see it readable forever.
-        let leaving = matches!(self.link, Link::Up { leaving: Some(_), .. });
-        if self.sent > 0 || leaving || self.again.is_some() || self.waiter.get().is_some() {
-            self.receive(now);
-        }
-        self.advance(now);
-        self.listen();
-        done.append(&mut self.ready);
+    fn accept(channel: &mut Channel, attempt: Attempt, export: Export) -> Result<Connection, String> {
+        channel.accept(attempt, &export)
     }
 
-    fn next_event(&self) -> Option<Time> {
-        let link = match &self.link {
-            Link::Up { leaving, .. } => *leaving,
-            Link::Down { retry } => self.has_next().then_some(*retry),
-            Link::Draining { until, .. } | Link::Attempting { until, .. } => Some(*until),
+    fn disconnect(channel: &mut Channel, why: Option<&str>) {
+        let why = why.or_else(|| channel.shared.reach.failure()).unwrap_or_default().to_owned();
+        channel.end_link(&why);
+    }
+
+    fn stage(slot: &mut Slot<Parcel>, index: u32) {
+        prepare(slot, index);
+    }
+
+    fn transmit(channel: &mut Channel, now: Time) {
+        channel.go_on(now);
+    }
+
+    fn receive(channel: &mut Channel, now: Time) {
+        channel.receive(now);
+    }
+
+    fn has_input(channel: &Channel) -> bool {
+        channel.wire.again.is_some() || channel.working().is_some() && channel.open().is_none()
+    }
+
+    fn next_event(channel: &Channel) -> Option<Time> {
+        let Link::Up(connection) = &channel.link else { return None };
+        let until = match connection.phase {
+            Phase::Open => None,
+            Phase::Leaving(until) | Phase::Draining { until, .. } => Some(until),
         };
-        Time::earliest(Time::earliest(link, self.next_unanswered()), self.again)
+        Time::earliest(until, channel.wire.again)
     }
 
-    fn wait(&mut self, now: Time, timeout: Option<Span>) {
-        self.submit(now);
-        if !self.ready.is_empty() || self.slots.taken() == 0 || self.again.is_some() {
-            return;
+    fn wants_output(channel: &mut Channel) -> Option<bool> {
+        if let Link::Attempting { attempt, .. } = &mut channel.link {
+            return Some(attempt.wants_output());
         }
-        let event = self.next_event().map(|at| at.since(now));
-        let limit = timeout.into_iter().chain(event).min();
-        let output = self.wants_output();
-        match self.socket() {
-            Some(socket) => socket.wait(output, limit),
-            None => {
-                // An interrupted sleep ends early, as the caller expects.
-                platter_wait::nap(limit.unwrap_or(LONGEST_PAUSE));
-            }
+        let is_behind = channel.open().map(|socket| socket.is_behind());
+        channel.socket()?;
+        Some(
+            is_behind
+                .is_some_and(|is_behind| is_behind || channel.wire.partial.is_some() || channel.has_next()),
+        )
+    }
+
+    fn listen(channel: &Channel, waiter: &Waiter, output: bool) {
+        channel.socket().into_iter().for_each(|socket| waiter.listen(socket, output));
+    }
+
+    fn wait(channel: &mut Channel, limit: Option<Span>) {
+        let output = Nbd::wants_output(channel).unwrap_or(false);
+        if let (Some(socket), None) = (channel.socket(), channel.wire.again) {
+            socket.wait(output, limit);
         }
     }
 
-    fn wait_handle(&self) -> Option<i32> {
-        if self.waiter.get().is_none() {
-            let waiter = Waiter::new().ok()?;
-            // Listens for room to send too, until the channel is run next.
-            self.awaits_output.store(true, Ordering::Relaxed);
-            self.socket().into_iter().for_each(|socket| waiter.listen(socket, true));
-            let _ = self.waiter.set(waiter);
-            self.announce();
+    fn changed(channel: &Channel, slot: &Slot<Parcel>) {
+        let copy = || slot.kept.memory.copy(slot.len as usize);
+        let (op, pos, len, fua) = (slot.op, slot.pos, slot.len, slot.fua);
+        channel.shared.unflushed.changed(&Change { op, pos, len, fua, copy: &copy });
+        if channel.socket().is_some_and(Socket::has_ended) {
+            // The answer came before the end, and is read after what was lost was counted.
+            channel.shared.unflushed.lost();
         }
-        self.waiter.get().map(|waiter| waiter.descriptor().as_raw_fd())
     }
 
-    /// A request that was sent cannot be recalled.
-    fn cancel(&mut self, _now: Time, tag: u32) -> bool {
-        let Some(index) = self.slots.with_tag(tag) else { return false };
-        if self.slots.at(index).state != State::Staged {
-            return false;
-        }
-        self.outbox.retain(|&other| other != index);
-        self.finish(index, -i64::from(libc::ECANCELED));
-        self.announce();
-        true
+    fn look_at_others(channel: &Channel) {
+        channel.shared.look_at_others();
     }
-}
 
-impl Drop for Channel {
+    fn is_answered(slot: &Slot<Parcel>) -> bool {
+        slot.kept.early.is_some()
+    }
+
+    fn own(&self) -> usize {
+        self.replaying
+    }
+
+    fn own_ended(channel: &mut Channel, index: u32, result: i64) {
+        channel.wire.replaying -= 1;
+        if channel.slots.at(index).op == Op::Flush {
+            channel.wire.settling = Settling::No;
+        } else if result < 0 {
+            channel.shared.unflushed.suspect();
+        }
+    }
+
+    /// It is made again from what is kept, unless the server may still carry it out.
+    fn own_lost(channel: &mut Channel, index: u32, may_land: bool) {
+        channel.wire.replaying -= 1;
+        channel.slots.put(index);
+        if may_land {
+            channel.shared.reach.fail("the connection was lost while earlier writes were repeated, and the server may still repeat some".to_owned());
+        }
+    }
+
     /// Waits for the answers to what was sent, so that the server works on nothing any more when the disk is closed.
-    fn drop(&mut self) {
+    fn close(channel: &mut Channel) {
         let begin = Instant::now();
-        self.outbox.clear();
-        self.own.clear();
-        self.replay.clear();
-        let most = Duration::from_nanos(self.shared.options.peer_timeout.0);
-        while self.sent > 0
-            && let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link
+        channel.outbox.clear();
+        channel.wire.own.clear();
+        channel.wire.replay.clear();
+        let most = Duration::from_nanos(channel.shared.bounds.peer_timeout.0);
+        while channel.sent > 0
+            && let Link::Up(connection) = &channel.link
         {
             let left = most.saturating_sub(begin.elapsed());
             if left.is_zero() {
                 break;
             }
-            let socket = Arc::clone(socket);
-            let output = self.wants_output();
-            if self.again.is_none() {
+            let socket = Arc::clone(&connection.socket);
+            let output = Nbd::wants_output(channel).unwrap_or(false);
+            if channel.wire.again.is_none() {
                 socket.wait(output, Some(Span(left.as_nanos() as u64)));
             }
-            self.transmit(Time(0));
-            self.receive(Time(0));
-            self.drain(Time(0));
+            channel.transmit(Time(0));
+            channel.receive(Time(0));
+            channel.drain(Time(0));
         }
-        self.leave_unanswered();
-        if let Link::Up { socket, .. } | Link::Draining { socket, .. } = &self.link {
-            self.shared.remove(socket);
+        channel.leave_unanswered();
+        if let Link::Up(connection) = &channel.link {
+            channel.shared.remove(&connection.socket);
         }
-        if let (Link::Up { socket, .. }, None) = (&self.link, self.partial) {
+        if let (Some(socket), None) = (channel.working(), channel.wire.partial) {
             let bye = Request { kind: command::DISC, ..Request::default() }.to_bytes();
             // Best effort: the server sees the end of the connection in any case.
             let _ = socket.send(&bye);
             socket.end_output();
         }
-        self.shared.channels.fetch_sub(1, Ordering::SeqCst);
+        channel.shared.channels.fetch_sub(1, Ordering::SeqCst);
     }
 }

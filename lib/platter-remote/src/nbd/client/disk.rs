@@ -1,7 +1,7 @@
 //! The disk: its limits, its channels and what it reports.
 
 use super::attempt::negotiate;
-use super::channel::Channel;
+use super::channel::channel;
 use super::error::NbdError;
 use super::options::NbdOptions;
 use super::shared::Shared;
@@ -195,7 +195,7 @@ impl Disk for NbdDisk {
             return Err(self.error(Kind::Unsupported, detail));
         }
         match self.connect() {
-            Ok(socket) => Ok(DiskChannel::new(Channel::new(Arc::clone(&self.shared), socket))),
+            Ok(socket) => Ok(DiskChannel::new(channel(Arc::clone(&self.shared), socket))),
             Err(error) => {
                 self.shared.channels.fetch_sub(1, Ordering::SeqCst);
                 Err(error)

@@ -1,5 +1,6 @@
 //! How a remote disk is used.
 
+use crate::reconnect::Bounds;
 use platter_block::time::Span;
 
 /// How a remote disk is used.
@@ -45,6 +46,18 @@ impl Default for NbdOptions {
             peer_timeout: Span::from_secs(30),
             reconnect: Span::from_secs(60),
             replay: 0,
+        }
+    }
+}
+
+impl NbdOptions {
+    pub(super) fn bounds(&self) -> Bounds {
+        Bounds {
+            connections: self.connections,
+            depth: self.depth,
+            connect_timeout: self.connect_timeout,
+            peer_timeout: self.peer_timeout,
+            reconnect: self.reconnect,
         }
     }
 }

@@ -5,9 +5,9 @@ use super::socket::{Place, Socket};
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::transmission_flag;
-use crate::reach::Reach;
-use crate::unflushed::Unflushed;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::reconnect::Common;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The flags that promise something that is used: a server that returns must still have them.
@@ -24,12 +24,18 @@ pub(super) struct Shared {
     pub(super) places: Vec<Place>,
     /// The export when the disk was opened.
     pub(super) export: Export,
-    pub(super) unflushed: Unflushed,
+    common: Common,
     /// The connections of channels that work, as far as is known.
     sockets: Mutex<Vec<Arc<Socket>>>,
     pub(super) channels: AtomicU32,
-    pub(super) reconnects: AtomicU64,
-    pub(super) reach: Reach,
+}
+
+impl Deref for Shared {
+    type Target = Common;
+
+    fn deref(&self) -> &Common {
+        &self.common
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -43,11 +49,9 @@ impl Shared {
             options,
             places,
             export,
-            unflushed: Unflushed::new(options.replay),
+            common: Common::new(options.bounds(), options.replay),
             sockets: Mutex::default(),
             channels: AtomicU32::new(0),
-            reconnects: AtomicU64::new(0),
-            reach: Reach::default(),
         }
     }
 

@@ -1,10 +1,11 @@
 //! Requests to the session, and what it has received.
 
-use super::{Channel, FAILED, Link, UNSUPPORTED};
+use super::{Channel, Link, UNSUPPORTED};
 use crate::buffers::Buffers;
 use crate::iscsi::client::session::Answer;
-use crate::iscsi::client::slots::State;
 use crate::iscsi::client::verdict::{Verdict, judge};
+use crate::reconnect::FAILED;
+use crate::slots::State;
 use platter_block::command::{Outcome, Sense};
 use platter_block::time::Time;
 use platter_scsi::host::encode::{Bytes, command};
@@ -25,7 +26,7 @@ impl Channel {
                 if !session.is_sent() {
                     let waits_for_target = !session.wants_output();
                     if waits_for_target {
-                        self.window = (self.sent - session.unsent().min(self.sent)).max(1);
+                        self.wire.window = (self.sent - session.unsent().min(self.sent)).max(1);
                     }
                     return;
                 }
@@ -33,18 +34,18 @@ impl Channel {
             if self.outbox.is_empty() {
                 return;
             }
-            if self.sent >= self.window {
+            if self.sent >= self.wire.window {
                 return;
             }
-            for _ in 0..BATCH.min(self.window - self.sent) {
+            for _ in 0..BATCH.min(self.wire.window - self.sent) {
                 let Some(index) = self.outbox.pop_front() else { break };
                 if !self.give(index) {
                     return self.lost(now, None);
                 }
             }
             // It has taken as many as are known to fit; it may take more.
-            if self.sent == self.window && self.window < self.shared.options.depth as usize {
-                self.window += 1;
+            if self.sent == self.wire.window && self.wire.window < self.shared.options.depth as usize {
+                self.wire.window += 1;
             }
         }
     }
@@ -69,16 +70,15 @@ impl Channel {
         };
         let buffers = match own {
             Some(bytes) => Buffers::own(bytes),
-            None => std::mem::take(&mut slot.buffers),
+            None => std::mem::take(&mut slot.kept),
         };
         match session.send(index, cdb.get(), way, buffers) {
             Ok(()) => {
-                slot.state = State::Sent;
-                self.sent += 1;
+                self.enter(index, State::Sent);
                 true
             }
             Err(buffers) => {
-                slot.buffers = buffers;
+                slot.kept = buffers;
                 self.outbox.push_front(index);
                 false
             }
@@ -88,17 +88,17 @@ impl Channel {
     /// Receives what has come, and does what it asks for.
     pub(super) fn receive(&mut self, now: Time) {
         let Link::Up(session) = &mut self.link else { return };
-        let works = match std::mem::take(&mut self.is_fresh) {
+        let works = match std::mem::take(&mut self.wire.is_fresh) {
             true => true,
             false => session.service(true, true),
         };
         self.hear();
-        if !works || std::mem::take(&mut self.is_lost) {
+        if !works || std::mem::take(&mut self.wire.is_lost) {
             return self.lost(now, None);
         }
-        if let Some(power) = self.reset.take() {
+        if let Some(power) = self.wire.reset.take() {
             if power {
-                self.shared.watches.cache_lost(self.port, &self.shared.unflushed);
+                self.shared.watches.cache_lost(self.wire.port, &self.shared.unflushed);
             }
             // The unit has ended commands without answers to them, and only a new session tells which.
             self.lost(now, Some("the logical unit was reset"));
@@ -119,7 +119,7 @@ impl Channel {
             });
         }
         let transferred = slot.len.saturating_sub(answer.missing) as i64;
-        slot.buffers = answer.buffers;
+        slot.kept = answer.buffers;
         if judged.deferred {
             self.shared.unflushed.suspect();
         }
@@ -129,7 +129,7 @@ impl Channel {
             // What becomes of it is decided with everything else that the session had.
             Verdict::Lost => return,
             Verdict::Reset { power } => {
-                self.reset = Some(power || self.reset == Some(true));
+                self.wire.reset = Some(power || self.wire.reset == Some(true));
                 -i64::from(libc::EREMOTEIO)
             }
             Verdict::Again => -i64::from(libc::EREMOTEIO),

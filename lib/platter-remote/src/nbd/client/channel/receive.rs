@@ -1,9 +1,11 @@
 //! Replies from the socket. The data of reads goes straight to their memory; headers go through a buffer, with what the
 //! socket returned behind them.
 
-use super::{Channel, INPUT, Link, Payload};
+use super::{Channel, INPUT, Link, Payload, Phase};
+use crate::nbd::client::slots::Parcel;
 use crate::nbd::reply::{Reply, parse};
 use crate::nbd::wire::{Chunk, error};
+use crate::slots::{Slot, State};
 use platter_block::bio::Op;
 use platter_block::time::Time;
 use std::io;
@@ -33,21 +35,25 @@ type Violation = String;
 impl Channel {
     /// Receives what has come and completes what it answers. It may leave a part: then the channel has to be run `again`.
     pub(super) fn receive(&mut self, now: Time) {
-        self.again = None;
+        self.wire.again = None;
         let mut left = MOST_BYTES;
-        while let Link::Up { socket, .. } = &self.link {
+        while let Some(socket) = self.working() {
             if left == 0 {
                 return self.leave_rest(now);
             }
             let socket = Arc::clone(socket);
             self.make_room();
-            if let Some(payload) = self.payload {
-                self.batch.push_memory(&self.slots.at(payload.slot).memory, payload.at, payload.left);
+            if let Some(payload) = self.wire.payload {
+                self.wire.batch.push_memory(
+                    &self.slots.at(payload.slot).kept.memory,
+                    payload.at,
+                    payload.left,
+                );
             }
-            let most = if self.payload.is_some() { NEXT_HEADER } else { self.headers_wanted() };
-            let room = &mut self.input[self.end..INPUT.min(self.end + most)];
-            let wanted = self.batch.bytes() + room.len();
-            match socket.receive_batch(&mut self.batch, room) {
+            let most = if self.wire.payload.is_some() { NEXT_HEADER } else { self.headers_wanted() };
+            let room = &mut self.wire.input[self.wire.end..INPUT.min(self.wire.end + most)];
+            let wanted = self.wire.batch.bytes() + room.len();
+            match socket.receive_batch(&mut self.wire.batch, room) {
                 Ok(0) => return self.lost(now, "the server has closed the connection", true),
                 Ok(count) => {
                     let consumed = self.consume(now, count);
@@ -69,31 +75,35 @@ impl Channel {
     /// There may be more to receive. It need not be in the socket, so waiting for that would not do. Without requests of
     /// the queue nothing runs the channel; the rest is received with the next one.
     fn leave_rest(&mut self, now: Time) {
-        if self.slots.taken() > self.replaying {
-            self.again = Some(now);
-            self.announce();
+        if self.slots.taken() > self.wire.replaying {
+            self.wire.again = Some(now);
+            self.ring();
         }
     }
 
     /// Sending has failed. What the server has answered before it ended counts.
     pub(super) fn broken(&mut self, now: Time, error: &io::Error) {
-        if let Link::Up { socket, .. } = &self.link {
+        if let Some(socket) = self.working() {
             socket.note_error(error);
         }
         for _ in 0..LAST_CALLS {
             self.receive(now);
-            if self.again.is_none() {
+            if self.wire.again.is_none() {
                 break;
             }
         }
-        if let Link::Up { leaving, .. } = &mut self.link {
-            if error.raw_os_error() == Some(libc::EPIPE) {
-                // The server takes no more requests. It may still carry out those that it has, until it closes its side.
-                leaving.get_or_insert(now + self.shared.options.peer_timeout);
-                return self.drop_partial();
-            }
-            self.ended(now, error);
+        let Link::Up(connection) = &mut self.link else { return };
+        if matches!(connection.phase, Phase::Draining { .. }) {
+            return;
         }
+        if error.raw_os_error() == Some(libc::EPIPE) {
+            // The server takes no more requests. It may still carry out those that it has, until it closes its side.
+            if matches!(connection.phase, Phase::Open) {
+                connection.phase = Phase::Leaving(now + self.shared.bounds.peer_timeout);
+            }
+            return self.drop_partial();
+        }
+        self.ended(now, error);
     }
 
     fn ended(&mut self, now: Time, error: &io::Error) {
@@ -103,11 +113,11 @@ impl Channel {
     }
 
     fn make_room(&mut self) {
-        if self.begin == self.end {
-            (self.begin, self.end) = (0, 0);
-        } else if self.end + NEXT_HEADER > INPUT || self.begin > INPUT / 2 {
-            self.input.copy_within(self.begin..self.end, 0);
-            (self.begin, self.end) = (0, self.end - self.begin);
+        if self.wire.begin == self.wire.end {
+            (self.wire.begin, self.wire.end) = (0, 0);
+        } else if self.wire.end + NEXT_HEADER > INPUT || self.wire.begin > INPUT / 2 {
+            self.wire.input.copy_within(self.wire.begin..self.wire.end, 0);
+            (self.wire.begin, self.wire.end) = (0, self.wire.end - self.wire.begin);
         }
     }
 
@@ -118,34 +128,36 @@ impl Channel {
 
     /// Takes `count` received bytes: first what the payload wanted.
     fn consume(&mut self, now: Time, count: usize) -> Result<(), Violation> {
-        let direct = self.payload.map_or(0, |payload| payload.left.min(count));
-        self.end += count - direct;
+        let direct = self.wire.payload.map_or(0, |payload| payload.left.min(count));
+        self.wire.end += count - direct;
         self.advance_payload(now, direct)
     }
 
     /// Takes in `count` more bytes of the payload.
     fn advance_payload(&mut self, now: Time, count: usize) -> Result<(), Violation> {
-        let Some(payload) = &mut self.payload else { return Ok(()) };
+        let Some(payload) = &mut self.wire.payload else { return Ok(()) };
         payload.at += count;
         payload.left -= count;
         let Payload { slot, left: 0, done, .. } = *payload else { return Ok(()) };
-        self.payload = None;
+        self.wire.payload = None;
         if done { self.answered(now, slot) } else { Ok(()) }
     }
 
     fn parse_input(&mut self, now: Time) -> Result<(), Violation> {
-        while self.payload.is_none() {
-            let Some((taken, reply)) = parse(&self.input[self.begin..self.end]).map_err(|bad| bad.0)? else {
+        while self.wire.payload.is_none() {
+            let Some((taken, reply)) =
+                parse(&self.wire.input[self.wire.begin..self.wire.end]).map_err(|bad| bad.0)?
+            else {
                 return Ok(());
             };
-            self.begin += taken;
+            self.wire.begin += taken;
             self.take(now, reply)?;
-            if let Some(payload) = self.payload {
+            if let Some(payload) = self.wire.payload {
                 // Some of the data is here already.
-                let here = payload.left.min(self.end - self.begin);
-                let memory = &self.slots.at(payload.slot).memory;
-                memory.scatter(payload.at, &self.input[self.begin..self.begin + here]);
-                self.begin += here;
+                let here = payload.left.min(self.wire.end - self.wire.begin);
+                let memory = &self.slots.at(payload.slot).kept.memory;
+                memory.scatter(payload.at, &self.wire.input[self.wire.begin..self.wire.begin + here]);
+                self.wire.begin += here;
                 self.advance_payload(now, here)?;
             }
         }
@@ -153,7 +165,13 @@ impl Channel {
     }
 
     fn find(&self, cookie: u64) -> Result<u32, Violation> {
-        let found = self.slots.find(cookie);
+        let index = cookie as u32;
+        let is_awaited = |slot: &Slot<Parcel>| {
+            slot.state == State::Sent
+                && slot.kept.early.is_none()
+                && slot.kept.generation == (cookie >> 32) as u32
+        };
+        let found = self.slots.get(index).is_some_and(is_awaited).then_some(index);
         found.ok_or_else(|| format!("a reply to a request that was not made (cookie {cookie:#x})"))
     }
 
@@ -163,18 +181,18 @@ impl Channel {
             Reply::Data { cookie, offset, length, done } => {
                 let slot = self.find(cookie)?;
                 let at = self.arrives(slot, offset, length)?;
-                self.payload = Some(Payload { slot, at, left: length as usize, done });
+                self.wire.payload = Some(Payload { slot, at, left: length as usize, done });
                 Ok(())
             }
             Reply::Hole { cookie, offset, length, done } => {
                 let slot = self.find(cookie)?;
                 let at = self.arrives(slot, offset, length)?;
-                self.slots.at(slot).memory.zero(at, length as usize);
+                self.slots.at(slot).kept.memory.zero(at, length as usize);
                 if done { self.answered(now, slot) } else { Ok(()) }
             }
             Reply::Error { cookie, error, done } => {
                 let slot = self.find(cookie)?;
-                let first = &mut self.slots.at_mut(slot).error;
+                let first = &mut self.slots.at_mut(slot).kept.error;
                 *first = if *first == 0 { error } else { *first };
                 if done { self.answered(now, slot) } else { self.count_empty(slot) }
             }
@@ -189,8 +207,8 @@ impl Channel {
     /// A chunk has brought no data, and others follow.
     fn count_empty(&mut self, index: u32) -> Result<(), Violation> {
         let slot = self.slots.at_mut(index);
-        slot.empty += 1;
-        if slot.empty > MOST_EMPTY {
+        slot.kept.empty += 1;
+        if slot.kept.empty > MOST_EMPTY {
             return Err(format!("more than {MOST_EMPTY} chunks without data in one answer"));
         }
         Ok(())
@@ -200,15 +218,15 @@ impl Channel {
         let index = self.find(cookie)?;
         let slot = self.slots.at_mut(index);
         if slot.op != Op::Read || error != 0 {
-            slot.error = error;
+            slot.kept.error = error;
             return self.answered(now, index);
         }
         if self.shared.export.structured {
             return Err("a simple reply to a read, although structured replies are in use".to_owned());
         }
         let left = slot.len as usize;
-        slot.arrived.add(0, slot.len as u32);
-        self.payload = Some(Payload { slot: index, at: 0, left, done: true });
+        slot.kept.arrived.add(0, slot.len as u32);
+        self.wire.payload = Some(Payload { slot: index, at: 0, left, done: true });
         Ok(())
     }
 
@@ -223,7 +241,7 @@ impl Channel {
                 "{length} bytes at {offset} in the answer to a {op} of {len} bytes at {pos}"
             ));
         };
-        if !slot.arrived.add(begin as u32, end as u32) {
+        if !slot.kept.arrived.add(begin as u32, end as u32) {
             return Err(format!("{length} bytes at {offset} that overlap earlier ones of the same answer"));
         }
         Ok(begin as usize)
@@ -232,17 +250,17 @@ impl Channel {
     /// The whole answer has come.
     fn answered(&mut self, now: Time, index: u32) -> Result<(), Violation> {
         let slot = self.slots.at(index);
-        if slot.error == error::ESHUTDOWN {
+        if slot.kept.error == error::ESHUTDOWN {
             self.leave(now, index);
             return Ok(());
         }
-        if slot.error == 0 && slot.op == Op::Read && !slot.arrived.cover(slot.len) {
+        if slot.kept.error == 0 && slot.op == Op::Read && !slot.kept.arrived.cover(slot.len) {
             return Err(format!(
                 "a successful read of {} bytes at {} without all of its data",
                 slot.len, slot.pos
             ));
         }
-        let result = match slot.error {
+        let result = match slot.kept.error {
             0 if slot.op.has_data() => slot.len as i64,
             0 => 0,
             // By this a server says that the export is read-only. A read is not refused for that.
@@ -257,7 +275,7 @@ impl Channel {
         };
         // A shortage at the server is not one here.
         let result = if result == -i64::from(libc::ENOMEM) { -i64::from(libc::EIO) } else { result };
-        if result >= 0 && !self.slots.at(index).whole {
+        if result >= 0 && !self.slots.at(index).kept.whole {
             return Err("the success of a request of which only a part was sent".to_owned());
         }
         self.settle(index, result);

@@ -1,11 +1,13 @@
 //! Moments between two channels, or between two calls, that a server cannot bring about.
 
-use super::{Channel, Completion, Link, Shared, Socket, State};
+use super::{Channel, Connection, Link, Phase, Shared, Socket};
 use crate::nbd::client::options::NbdOptions;
 use crate::nbd::handshake::Export;
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::{Request, SimpleReply, transmission_flag};
-use platter_block::driver::Driver;
+use crate::slots::State;
+use platter_block::bio::Op;
+use platter_block::driver::{Completion, Driver};
 use platter_block::time::{Span, Time};
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -29,12 +31,12 @@ fn shared() -> Arc<Shared> {
 fn channel(shared: &Arc<Shared>) -> (Channel, UnixStream) {
     assert!(shared.take_channel());
     let (ours, theirs) = UnixStream::pair().unwrap();
-    (Channel::new(Arc::clone(shared), Socket::new(ours.into())), theirs)
+    (super::channel(Arc::clone(shared), Socket::new(ours.into())), theirs)
 }
 
 /// Sends a write as one of the queue; the server takes it.
 fn write(channel: &mut Channel, tag: u32, server: &mut UnixStream) -> (u32, Request) {
-    let index = channel.slots.take_own(512, LEN as u64, Some(Arc::new(vec![7; LEN])));
+    let index = channel.take_own(Op::Write, 512, LEN as u64, Some(Arc::new(vec![7; LEN])));
     channel.slots.at_mut(index).tag = Some(tag);
     channel.outbox.push_back(index);
     channel.transmit(NOW);
@@ -131,7 +133,7 @@ fn a_server_that_does_not_stop_is_drained_up_to_a_number_of_bytes() {
     });
     // The time does not pass, as in a drop.
     channel.violated(Time(0), "a test");
-    while let Link::Draining { socket, .. } = &channel.link {
+    while let Link::Up(Connection { socket, phase: Phase::Draining { .. } }) = &channel.link {
         Arc::clone(socket).wait(false, Some(Span::from_secs(10)));
         channel.drain(Time(0));
     }
@@ -149,7 +151,7 @@ fn what_a_dropped_channel_leaves_is_not_overtaken_by_the_others() {
             first.lost(NOW, "a test", false);
         }
         drop(first);
-        let index = second.slots.take_own(512, LEN as u64, Some(Arc::new(vec![8; LEN])));
+        let index = second.take_own(Op::Write, 512, LEN as u64, Some(Arc::new(vec![8; LEN])));
         second.slots.at_mut(index).tag = Some(4);
         second.outbox.push_back(index);
         second.advance(NOW);
