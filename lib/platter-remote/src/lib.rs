@@ -14,6 +14,7 @@ pub mod iscsi;
 pub mod nbd;
 #[cfg(feature = "nvme")]
 pub mod nvme;
+mod options;
 #[cfg(any(feature = "sg", feature = "nvme-disk"))]
 mod passed;
 mod reach;

@@ -1,7 +1,15 @@
-//! The last trouble of a disk, which reports show.
+//! The last trouble of a disk, which reports show, and failures that are of no request.
 
 use platter_block::backend::Fact;
-use std::sync::{Mutex, PoisonError};
+use platter_block::bio::Op;
+use platter_block::fault::{Error, Fault, Kind, Stage};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A failure of a disk that is of no request.
+pub(crate) fn failure(disk: &Arc<str>, kind: Kind, detail: String) -> Error {
+    let fault = Fault::new(kind, Stage::Disk);
+    Error { fault, op: Op::Read, device: Arc::clone(disk), offset: 0, len: 0, detail }
+}
 
 /// The last trouble of a disk.
 #[derive(Default)]

@@ -11,14 +11,13 @@ use super::Node;
 use crate::passed::Channel;
 pub use crate::passed::PassedError as NvmeError;
 use crate::passed::threads::Threads;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failure};
 use identify::Found;
 use platter_block::backend::{Fact, Identity, LaneUse};
-use platter_block::bio::Op;
 use platter_block::command::{CommandSet, CommandSets};
 use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::Geometry;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use protocol::Nvme;
 use ring::Ring;
 use std::any::Any;
@@ -181,10 +180,7 @@ impl Disk for NvmeDisk {
     }
 
     fn open_channel(&self, lane_use: LaneUse) -> Result<DiskChannel, Error> {
-        self.channel(lane_use).map_err(|error| {
-            let (fault, device) = (Fault::new(Kind::Io, Stage::Disk), Arc::clone(&self.name));
-            Error { fault, op: Op::Read, device, offset: 0, len: 0, detail: error.to_string() }
-        })
+        self.channel(lane_use).map_err(|error| failure(&self.name, Kind::Io, error.to_string()))
     }
 
     fn facts(&self) -> Vec<Fact> {

@@ -11,14 +11,13 @@ use super::{SgError, SgOptions};
 use crate::buffers::Buffers;
 use crate::passed::Channel;
 use crate::passed::threads::Threads;
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, failure};
 use crate::unflushed::Unflushed;
 use platter_block::backend::{Fact, Identity, LaneUse};
-use platter_block::bio::Op;
 use platter_block::command::Transfer;
 use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::Geometry;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_scsi::host::found::{Found, Inquirer, Refused, Transport};
 use platter_scsi::host::verdict::Verdict;
 use std::any::Any;
@@ -141,10 +140,7 @@ impl Disk for SgDisk {
     }
 
     fn open_channel(&self, _lane_use: LaneUse) -> Result<DiskChannel, Error> {
-        let error = |detail: String| {
-            let fault = Fault::new(Kind::Gone, Stage::Disk);
-            Error { fault, op: Op::Read, device: Arc::clone(&self.name), offset: 0, len: 0, detail }
-        };
+        let error = |detail: String| failure(&self.name, Kind::Gone, detail);
         let shared = &self.shared;
         // Each channel has a descriptor of its own: the answers of /dev/sg* belong to one.
         let file = shared.node.open(shared.options.write).map_err(|why| error(why.to_string()))?;

@@ -9,11 +9,11 @@ use super::options::IscsiOptions;
 use super::session::Session;
 use super::shared::Shared;
 use super::url::Url;
+use crate::trouble::failure;
 use platter_block::backend::{Fact, Identity, LaneUse};
-use platter_block::bio::Op;
 use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::Geometry;
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_scsi::host::found::{Found, Inquirer, Transport};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
@@ -54,8 +54,7 @@ impl IscsiDisk {
     }
 
     fn error(&self, kind: Kind, detail: String) -> Error {
-        let fault = Fault::new(kind, Stage::Disk);
-        Error { fault, op: Op::Read, device: Arc::clone(&self.name), offset: 0, len: 0, detail }
+        failure(&self.name, kind, detail)
     }
 
     fn connect(&self, port: u16) -> Result<Session, Error> {

@@ -5,7 +5,7 @@ use super::memory::Batch;
 use super::shared::Shared;
 use super::slots::{Parcel, prepare};
 use super::socket::Socket;
-use crate::nbd::handshake::{Export, Outcome};
+use crate::nbd::handshake::{Export, Handshake, Outcome};
 use crate::nbd::reply::MAX_PARSED;
 use crate::nbd::wire::{Request, command};
 use crate::reconnect::{self, Protocol, Words};
@@ -166,7 +166,10 @@ impl Protocol for Nbd {
     };
 
     fn connect(channel: &mut Channel) -> Result<Attempt, String> {
-        channel.connect()
+        let shared = &channel.shared;
+        let place = &shared.places[channel.retries.next_place(shared.places.len())];
+        let handshake = Handshake::open(&shared.uri.export);
+        Attempt::begin(place, shared.bounds.peer_timeout, handshake).map_err(|error| error.to_string())
     }
 
     fn negotiate(attempt: &mut Attempt) -> Result<Option<Export>, String> {
@@ -178,7 +181,16 @@ impl Protocol for Nbd {
     }
 
     fn accept(channel: &mut Channel, attempt: Attempt, export: Export) -> Result<Connection, String> {
-        channel.accept(attempt, &export)
+        let shared = &channel.shared;
+        shared.check(&export)?;
+        let socket = Arc::new(attempt.socket);
+        shared.look_at_all();
+        shared.add(&socket);
+        channel.wire.replay = shared.unflushed.to_replay();
+        if shared.options.replay > 0 {
+            channel.wire.settling = Settling::Due;
+        }
+        Ok(Connection { socket, phase: Phase::Open })
     }
 
     fn disconnect(channel: &mut Channel, why: Option<&str>) {

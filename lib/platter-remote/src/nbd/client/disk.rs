@@ -10,12 +10,12 @@ use super::status::Questions;
 use crate::nbd::handshake::{BlockSizes, Export, Handshake, Outcome};
 use crate::nbd::uri::Uri;
 use crate::nbd::wire::transmission_flag;
+use crate::trouble::failure;
 use platter_block::allocation::Extent;
 use platter_block::backend::{Fact, Identity, LaneUse};
-use platter_block::bio::Op;
 use platter_block::disk::{Disk, DiskChannel};
 use platter_block::driver::{Features, Geometry};
-use platter_block::fault::{Error, Fault, Kind, Stage};
+use platter_block::fault::{Error, Fault, Kind};
 use platter_block::limits::Limits;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
@@ -91,8 +91,7 @@ impl NbdDisk {
     }
 
     fn error(&self, kind: Kind, detail: String) -> Error {
-        let fault = Fault::new(kind, Stage::Disk);
-        Error { fault, op: Op::Read, device: Arc::clone(&self.name), offset: 0, len: 0, detail }
+        failure(&self.name, kind, detail)
     }
 
     fn connect(&self) -> Result<Socket, Error> {

@@ -1,40 +1,16 @@
 //! How a connection comes and goes. The server is known to be done with one once it has closed its side.
 
 use super::{Channel, Connection, Link, Phase, Settling};
-use crate::nbd::client::attempt::Attempt;
-use crate::nbd::handshake::{Export, Handshake};
 use crate::reconnect::{FAILED, Protocol};
 use crate::slots::State;
 use platter_block::bio::Op;
 use platter_block::time::Time;
 use rustix::io::Errno;
-use std::sync::Arc;
 
 /// Bytes of a server that does not keep to the protocol that are dropped at once.
 const DROPPED: usize = 1 << 20;
 
 impl Channel {
-    /// Begins to connect.
-    pub(super) fn connect(&mut self) -> Result<Attempt, String> {
-        let shared = &self.shared;
-        let place = &shared.places[self.retries.next_place(shared.places.len())];
-        let handshake = Handshake::open(&shared.uri.export);
-        Attempt::begin(place, shared.bounds.peer_timeout, handshake).map_err(|error| error.to_string())
-    }
-
-    /// Takes a new connection into use.
-    pub(super) fn accept(&mut self, attempt: Attempt, export: &Export) -> Result<Connection, String> {
-        self.shared.check(export)?;
-        let socket = Arc::new(attempt.socket);
-        self.shared.look_at_all();
-        self.shared.add(&socket);
-        self.wire.replay = self.shared.unflushed.to_replay();
-        if self.shared.options.replay > 0 {
-            self.wire.settling = Settling::Due;
-        }
-        Ok(Connection { socket, phase: Phase::Open })
-    }
-
     /// Goes on with a connection.
     pub(super) fn go_on(&mut self, now: Time) {
         if self.open().is_some() {
