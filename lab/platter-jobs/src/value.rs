@@ -3,7 +3,10 @@
 mod json;
 pub(crate) mod read;
 
+pub(crate) use json::three;
+
 use crate::engine::Engine;
+use serde::Serialize;
 
 /// Reads, writes and trims: values that may differ between them.
 pub type Three<T> = [T; 3];
@@ -78,8 +81,10 @@ pub struct Steady {
     pub percent: bool,
 }
 
-/// The value of an option.
-#[derive(Debug, Clone, PartialEq)]
+/// The value of an option. As JSON: sizes in bytes, times in nanoseconds, percentages as text such as `"50%"`, and an object with
+/// `read`, `write` and `trim` where these may differ.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 #[non_exhaustive]
 pub enum Value {
     /// On or off.
@@ -87,7 +92,7 @@ pub enum Value {
     /// A count.
     Integer(i64),
     /// A count for each direction.
-    Integers(Three<i64>),
+    Integers(#[serde(serialize_with = "three")] Three<i64>),
     /// Bytes.
     Size(u64),
     /// Bytes, percent or zones.
@@ -95,9 +100,9 @@ pub enum Value {
     /// Bytes from and to.
     SizeRange([u64; 2]),
     /// Bytes of an I/O, least and most, for each direction.
-    Blocks(Three<[u64; 2]>),
+    Blocks(#[serde(serialize_with = "three")] Three<[u64; 2]>),
     /// Bytes of an I/O and percent of the I/Os that have them, for each direction.
-    Split(Three<Vec<(u64, u32)>>),
+    Split(#[serde(serialize_with = "three")] Three<Vec<(u64, u32)>>),
     /// Nanoseconds.
     Time(u64),
     /// Nanoseconds, least and most.
@@ -113,7 +118,7 @@ pub enum Value {
     /// `rw`.
     Access(Access),
     /// `random_distribution`.
-    Distribution(Three<Distribution>),
+    Distribution(#[serde(serialize_with = "three")] Three<Distribution>),
     /// `ioengine`.
     Engine(&'static Engine),
     /// `steadystate`.

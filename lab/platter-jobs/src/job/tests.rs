@@ -1,6 +1,7 @@
 use super::*;
 use crate::Plan;
 use crate::value::Amount;
+use serde_json::json;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ fn first(option: &str, text: &str) -> (Option<Value>, String) {
 fn global_sections_change_the_defaults_of_later_jobs() {
     let text = "; c\n# c\n[global]\nbs=8k\n\n[a]\n[globals]\niodepth=4\n[b]\nbs=16k\n[global]\nrw=write\n";
     let jobs = parse(text).unwrap().jobs;
-    let of = |at: usize, name: &str| jobs[at].value(name).unwrap().to_json();
+    let of = |at: usize, name: &str| json!(jobs[at].value(name).unwrap());
     let names = parse("[global]\nname=x\n[a]\n[b]\nname=c\n").unwrap().jobs;
     assert_eq!((names[0].name(), names[1].name()), ("a", "c"));
     assert_eq!(jobs.len(), 2);
@@ -148,7 +149,7 @@ fn variables_and_words_are_replaced_and_computed() {
     let text =
         "[a]\nrw=${RW}\nio_size=$pagesize*4\nsize=10*$mb_memory*$ncpus\nbs=2*${K}\nfilename=${NO}x${K}\n";
     let file = read(&["j"], &made.with("j", text)).unwrap();
-    let of = |name: &str| file.jobs[0].value(name).unwrap().to_json();
+    let of = |name: &str| json!(file.jobs[0].value(name).unwrap());
     assert_eq!((of("rw"), of("io_size"), of("size")), ("randread".into(), 16384.into(), 20_000.into()));
     assert_eq!((of("bs")["write"][0].clone(), of("filename")[0].clone()), (8192.into(), "x4k".into()));
     let warnings: Vec<String> = file.warnings.iter().map(ToString::to_string).collect();
@@ -162,7 +163,7 @@ fn the_base_of_k_holds_for_a_whole_section() {
     let (value, _) = first("size", "[a]\nsize=4k\nkb_base=1000\n");
     assert_eq!(value, Some(Value::Amount(Amount::Bytes(4000))));
     let jobs = parse("[global]\nkb_base=1000\n[a]\nsize=4k\n[b]\nkb_base=1024\nsize=4k\n").unwrap().jobs;
-    let sizes: Vec<_> = jobs.iter().map(|job| job.value("size").unwrap().to_json()).collect();
+    let sizes: Vec<_> = jobs.iter().map(|job| json!(job.value("size").unwrap())).collect();
     assert_eq!(sizes, [4000, 4096]);
 }
 
@@ -174,7 +175,7 @@ fn includes_belong_to_the_section_and_may_not_go_in_circles() {
         .with("d/deep", "iodepth=7\n")
         .with("more.inc", "bs=512\nsize=1m\n");
     let jobs = read(&["d/j.fio"], &made).unwrap().jobs;
-    let of = |name: &str| jobs[0].value(name).unwrap().to_json();
+    let of = |name: &str| json!(jobs[0].value(name).unwrap());
     assert_eq!((of("rw"), of("iodepth"), of("size")), ("write".into(), 7.into(), 1_048_576.into()));
     assert_eq!(of("bs")["trim"][0], 1024);
     assert_eq!(jobs[0].line_of("iodepth").unwrap().to_string(), "d/deep:1");
@@ -232,7 +233,7 @@ fn files_are_named_as_by_fio() {
 #[test]
 fn opposites_go_together() {
     let jobs = parse("[a]\nrwmixwrite=30\nbuffered=0\n[b]\nrwmixread=1\ndirect=0\n").unwrap().jobs;
-    let of = |at: usize, name: &str| jobs[at].value(name).unwrap().to_json();
+    let of = |at: usize, name: &str| json!(jobs[at].value(name).unwrap());
     assert_eq!((of(0, "rwmixread"), of(0, "direct")), (70.into(), true.into()));
     assert_eq!((of(1, "rwmixwrite"), of(1, "buffered")), (99.into(), true.into()));
 }

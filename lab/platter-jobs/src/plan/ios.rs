@@ -1,24 +1,31 @@
 //! The rules by which a job's I/Os follow each other.
 
 use super::Planned;
-use crate::value::{Access, Amount, Distribution, Three, Value};
+use crate::value::{Access, Amount, Distribution, Three, Value, three};
+use serde::Serialize;
 
 /// The sizes of I/Os of one direction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum Sizes {
     /// All of this size.
+    #[serde(rename = "bytes")]
     One(u64),
+    /// Bytes, and percent of the I/Os.
+    #[serde(rename = "split")]
+    Split(Vec<(u64, u32)>),
     /// Any multiple of the step from the least to the most, equally often.
+    #[serde(untagged)]
     Range {
         /// Bytes of the smallest.
+        #[serde(rename = "least_bytes")]
         least: u64,
         /// Bytes of the largest.
+        #[serde(rename = "most_bytes")]
         most: u64,
         /// What all are multiples of.
+        #[serde(rename = "step_bytes")]
         step: u64,
     },
-    /// Bytes, and percent of the I/Os.
-    Split(Vec<(u64, u32)>),
 }
 
 impl Sizes {
@@ -36,34 +43,43 @@ impl Sizes {
 }
 
 /// The order of offsets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Order {
     /// Each I/O begins where the last one of its direction ended, and this many bytes further.
     Sequential {
         /// Bytes of the gap; negative to go backwards.
+        #[serde(rename = "gap_bytes")]
         gap: i64,
     },
     /// By chance.
     Random {
         /// I/Os that follow each other from each position.
+        #[serde(rename = "run_ios")]
         run: u64,
         /// Whether each place is used once before any is used again.
+        #[serde(rename = "each_once")]
         once: bool,
         /// Percent of the I/Os that are random; the others are sequential.
+        #[serde(rename = "random_pct", serialize_with = "three")]
         percent: Three<i64>,
         /// How often each place is used.
+        #[serde(serialize_with = "three")]
         distribution: Three<Distribution>,
     },
 }
 
 /// The rules of a job's I/Os.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ios {
     /// Percent of the I/Os that are reads, writes, trims. Of `trimwrite`, each trim is followed by a write of its place.
+    #[serde(serialize_with = "three")]
     pub shares_pct: Three<u32>,
     /// Sizes by direction.
+    #[serde(serialize_with = "three")]
     pub sizes: Three<Sizes>,
     /// What random offsets are multiples of.
+    #[serde(rename = "align_bytes", serialize_with = "three")]
     pub align: Three<u64>,
     /// The order.
     pub order: Order,

@@ -1,9 +1,9 @@
 //! The plan as JSON. Its keys are listed in `docs/from-fio.md`.
 
-use super::{Ios, Order, Plan, Planned, Sizes};
+use super::{Plan, Planned};
 use crate::complaint::Warning;
 use crate::engine::{Driver, Engine};
-use crate::value::{Amount, DIRECTIONS, Three, Value};
+use crate::value::Value;
 use serde_json::{Map, Value as Json, json};
 
 impl Plan {
@@ -31,8 +31,7 @@ impl Plan {
             })
         });
         let options = planned.job.values();
-        let options =
-            options.map(|(row, value)| (row.name.to_owned(), value.map_or(Json::Null, |v| v.to_json())));
+        let options = options.map(|(row, value)| (row.name.to_owned(), json!(value)));
         let given: Vec<&str> = planned.job.settings().map(|(row, _)| row.name).collect();
         json!({
             "name": planned.job.name(),
@@ -46,7 +45,7 @@ impl Plan {
             "file_count": planned.file_count(),
             "clones": clones.collect::<Vec<_>>(),
             "driver": planned.driver(),
-            "ios": planned.ios().to_json(),
+            "ios": planned.ios(),
             "given": given,
             "options": options.collect::<Map<String, Json>>(),
         })
@@ -71,50 +70,4 @@ fn warning(warning: &Warning) -> Json {
         "option": warning.option,
         "message": warning.message,
     })
-}
-
-impl Ios {
-    fn to_json(&self) -> Json {
-        let order = match &self.order {
-            Order::Sequential { gap } => json!({"kind": "sequential", "gap_bytes": gap}),
-            Order::Random { run, once, percent, distribution } => json!({
-                "kind": "random",
-                "run_ios": run,
-                "each_once": once,
-                "random_pct": three(percent, |n| json!(n)),
-                "distribution": Value::Distribution(distribution.clone()).to_json(),
-            }),
-        };
-        json!({
-            "shares_pct": three(&self.shares_pct, |n| json!(n)),
-            "sizes": three(&self.sizes, Sizes::to_json),
-            "align_bytes": three(&self.align, |n| json!(n)),
-            "order": order,
-            "offset": self.offset.to_json(),
-            "offset_increment": self.offset_increment.to_json(),
-            "region": self.region.map(Amount::to_json),
-            "transfer": self.transfer.map(Amount::to_json),
-            "loops": self.loops,
-            "number_ios": self.number_ios,
-            "runtime_ns": self.runtime_ns,
-            "time_based": self.time_based,
-        })
-    }
-}
-
-impl Sizes {
-    fn to_json(&self) -> Json {
-        match self {
-            Self::One(size) => json!({"bytes": size}),
-            Self::Range { least, most, step } => {
-                json!({"least_bytes": least, "most_bytes": most, "step_bytes": step})
-            }
-            Self::Split(parts) => json!({"split": parts}),
-        }
-    }
-}
-
-fn three<T>(all: &Three<T>, one: impl Fn(&T) -> Json) -> Json {
-    let pairs = DIRECTIONS.iter().zip(all).map(|(name, value)| ((*name).to_owned(), one(value)));
-    Json::Object(pairs.collect())
 }

@@ -1,67 +1,59 @@
-//! Values as JSON, and as text for people.
+//! Values that are words or objects in JSON.
 
-use super::{Amount, DIRECTIONS, Distribution, Three, Value};
+use super::{Access, Amount, DIRECTIONS, Distribution, Steady, Three};
 use crate::engine::Engine;
-use serde_json::{Map, Value as Json, json};
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
-impl Value {
-    /// The value as JSON: sizes in bytes, times in nanoseconds, percentages as text such as `"50%"`, and an object with `read`,
-    /// `write` and `trim` where these may differ.
-    pub fn to_json(&self) -> Json {
-        match self {
-            Self::Switch(on) => json!(on),
-            Self::Integer(n) => json!(n),
-            Self::Integers(all) => three(all, |n| json!(n)),
-            Self::Size(bytes) => json!(bytes),
-            Self::Amount(amount) => amount.to_json(),
-            Self::SizeRange([low, high]) | Self::TimeRange([low, high]) => json!([low, high]),
-            Self::Blocks(all) => three(all, |[low, high]| json!([low, high])),
-            Self::Split(all) => three(all, |parts| json!(parts)),
-            Self::Time(ns) => json!(ns),
-            Self::Word(word) => json!(word),
-            Self::Text(text) => json!(text),
-            Self::Floats(all) => json!(all),
-            Self::Files(all) => json!(all),
-            Self::Access(access) => match access.modifier {
-                Some(modifier) => json!(format!("{}:{modifier}", access.word)),
-                None => json!(access.word),
-            },
-            Self::Distribution(all) => three(all, Distribution::to_json),
-            Self::Engine(Engine { name, .. }) => json!(name),
-            Self::Steady(steady) => {
-                let unit = if steady.percent { "%" } else { "" };
-                json!(format!("{}:{}{unit}", steady.word, steady.limit))
-            }
-        }
-    }
+/// An object with the values of the directions.
+pub(crate) fn three<T: Serialize, S: Serializer>(all: &Three<T>, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(DIRECTIONS.iter().zip(all))
 }
 
-impl Amount {
+impl Serialize for Amount {
     /// Bytes as a number, others as text: `"50%"`, `"2z"`.
-    pub fn to_json(self) -> Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Bytes(bytes) => json!(bytes),
-            Self::Percent(percent) => json!(format!("{percent}%")),
-            Self::Zones(zones) => json!(format!("{zones}z")),
+            Self::Bytes(bytes) => to.serialize_u64(*bytes),
+            Self::Percent(percent) => to.collect_str(&format_args!("{percent}%")),
+            Self::Zones(zones) => to.collect_str(&format_args!("{zones}z")),
         }
     }
 }
 
-impl Distribution {
-    fn to_json(&self) -> Json {
+impl Serialize for Access {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.modifier {
+            Some(modifier) => to.collect_str(&format_args!("{}:{modifier}", self.word)),
+            None => to.serialize_str(self.word),
+        }
+    }
+}
+
+impl Serialize for Engine {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name)
+    }
+}
+
+impl Serialize for Steady {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let unit = if self.percent { "%" } else { "" };
+        to.collect_str(&format_args!("{}:{}{unit}", self.word, self.limit))
+    }
+}
+
+impl Serialize for Distribution {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let shape = |name: &str, key: &str, value: f64, centre: Option<f64>| json!({"shape": name, key: value, "centre": centre});
-        match self {
+        let object = match self {
             Self::Uniform => json!({"shape": "random"}),
             Self::Zipf(theta, centre) => shape("zipf", "theta", *theta, *centre),
             Self::Pareto(power, centre) => shape("pareto", "power", *power, *centre),
             Self::Normal(deviation, centre) => shape("normal", "deviation_pct", *deviation, *centre),
             Self::Zoned(zones) => json!({"shape": "zoned", "zones": zones}),
             Self::ZonedBytes(zones) => json!({"shape": "zoned_abs", "zones": zones}),
-        }
+        };
+        object.serialize(to)
     }
-}
-
-fn three<T>(all: &Three<T>, one: impl Fn(&T) -> Json) -> Json {
-    let pairs = DIRECTIONS.iter().zip(all).map(|(name, value)| ((*name).to_owned(), one(value)));
-    Json::Object(pairs.collect::<Map<String, Json>>())
 }
