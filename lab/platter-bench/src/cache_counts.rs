@@ -39,7 +39,6 @@ pub(crate) fn since(now: &HandleCounters, before: &HandleCounters) -> HandleCoun
 
 /// The counts as an object. Its keys are listed in `docs/fileio.md`.
 pub(crate) fn to_json(cache: &HandleCounters) -> Value {
-    let readahead = &cache.readahead;
     // Up to the last class in which there is something.
     let classes = cache.reads.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
     json!({
@@ -49,15 +48,20 @@ pub(crate) fn to_json(cache: &HandleCounters) -> Value {
         "pages_used": cache.pages_used,
         "pages_evicted_unused": cache.pages_evicted_unused,
         "reads_by_size": cache.reads[..classes],
-        "readahead": {
-            "closed_by_miss": readahead.closed_by_miss,
-            "closed_by_hit": readahead.closed_by_hit,
-            "shrunk": readahead.shrunk,
-            "contiguous": readahead.contiguous,
-            "random": readahead.random,
-            "windows": readahead.windows,
-            "lookups": readahead.lookups,
-        },
+        "readahead": readahead(&cache.readahead),
+    })
+}
+
+/// What a policy counted, as an object.
+pub(crate) fn readahead(counters: &Counters) -> Value {
+    json!({
+        "closed_by_miss": counters.closed_by_miss,
+        "closed_by_hit": counters.closed_by_hit,
+        "shrunk": counters.shrunk,
+        "contiguous": counters.contiguous,
+        "random": counters.random,
+        "windows": counters.windows,
+        "lookups": counters.lookups,
     })
 }
 

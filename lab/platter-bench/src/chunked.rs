@@ -26,7 +26,6 @@ mod busy;
 mod cell;
 mod error;
 mod html;
-mod json;
 mod kernel;
 mod measure;
 mod meter;

@@ -72,12 +72,12 @@ impl Latency {
     }
 }
 
-/// As [`put_json`](DeviceStats::put_json): to be flattened into an object.
+/// To be flattened into an object: `device_errors`, `device_latency` and `device_gauges`.
 impl Serialize for DeviceStats {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serde_json::Map::new();
-        self.put_json(&mut object);
-        object.serialize(serializer)
+        let (errors, latency, gauges) = (self.errors_json(), self.latency_json(), self.gauges_json());
+        json!({ "device_errors": errors, "device_latency": latency, "device_gauges": gauges })
+            .serialize(serializer)
     }
 }
 
@@ -210,13 +210,6 @@ impl DeviceStats {
     pub fn gauges_json(&self) -> Value {
         let Gauges { in_flight, queued, held } = self.gauges;
         json!({ "in_flight": in_flight, "queued": queued, "held": held })
-    }
-
-    /// Puts the three into an object, as `device_errors`, `device_latency` and `device_gauges`.
-    pub fn put_json(&self, object: &mut serde_json::Map<String, Value>) {
-        object.insert("device_errors".into(), self.errors_json());
-        object.insert("device_latency".into(), self.latency_json());
-        object.insert("device_gauges".into(), self.gauges_json());
     }
 
     /// The columns that [`cells`](Self::cells) fills: percentiles of the device's latency.

@@ -19,7 +19,6 @@
 //! ```
 
 mod error;
-mod json;
 mod options;
 mod report;
 mod round;

@@ -4,7 +4,7 @@
 
 mod grid;
 mod html;
-pub(crate) mod json;
+pub mod json;
 pub mod svg;
 mod table;
 mod terminal;

@@ -6,7 +6,6 @@
 
 #![forbid(unsafe_code)]
 
-mod json;
 mod mixes;
 mod run;
 mod show;

@@ -241,7 +241,7 @@ impl Reports {
             "missing": missing.collect::<Vec<_>>(),
             "missing_statements": untested.collect::<Vec<_>>(),
             "experiments": notes,
-            "totals": Tally::of(&self.claims()).iter().map(Tally::to_json).collect::<Vec<_>>(),
+            "totals": Tally::of(&self.claims()),
             "claims": claims.collect::<Vec<_>>(),
         })
     }

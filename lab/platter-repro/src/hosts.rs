@@ -8,9 +8,10 @@ use super::host::machine::Machine;
 use super::unplug2004;
 use platter_bench::report::units::{bytes, fixed};
 use platter_block::time::Span;
+use serde::{Serialize, Serializer};
 
 /// A parameter of a machine or of a kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Parameter {
     /// `machine`, or the name of the kernel.
@@ -37,6 +38,7 @@ impl Parameter {
 }
 
 /// A machine with its kernels.
+#[derive(Serialize)]
 pub struct HostModel {
     /// Its name: `platter sim host show NAME`.
     pub name: &'static str,
@@ -45,7 +47,12 @@ pub struct HostModel {
     /// The experiment that runs on it.
     pub experiment: &'static str,
     /// Its parameters, those of a group together.
+    #[serde(serialize_with = "made")]
     pub parameters: fn() -> Vec<Parameter>,
+}
+
+fn made<S: Serializer>(parameters: &fn() -> Vec<Parameter>, serializer: S) -> Result<S::Ok, S::Error> {
+    parameters().serialize(serializer)
 }
 
 /// Every host.

@@ -79,7 +79,7 @@ impl Report {
             "experiment": self.name,
             "scale": self.scale,
             "notes": self.method,
-            "totals": Tally::of(&self.claims).iter().map(Tally::to_json).collect::<Vec<_>>(),
+            "totals": Tally::of(&self.claims),
             "claims": self.claims.iter().map(Claim::to_json).collect::<Vec<_>>(),
         })
     }

@@ -2,10 +2,10 @@
 
 use super::claim::Claim;
 use super::kind::Kind;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Totals of the predictions of one document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tally {
     /// The document.
@@ -33,25 +33,12 @@ impl Tally {
         for claim in claims.iter().filter(|claim| claim.kind == Kind::Prediction) {
             let place = tallies.iter().position(|tally| tally.document == claim.document);
             let place = place.unwrap_or_else(|| {
-                tallies.push(Tally::empty(claim.document));
+                tallies.push(Tally { document: claim.document, ..Tally::default() });
                 tallies.len() - 1
             });
             tallies[place].add(claim);
         }
         tallies
-    }
-
-    fn empty(document: &'static str) -> Tally {
-        Tally {
-            document,
-            predictions: 0,
-            hold: 0,
-            fail: 0,
-            figures: 0,
-            within_15_percent: 0,
-            within_30_percent: 0,
-            within_factor_2: 0,
-        }
     }
 
     fn add(&mut self, claim: &Claim) {
@@ -80,19 +67,6 @@ impl Tally {
             self.within_30_percent,
             self.within_factor_2
         )
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        json!({
-            "document": self.document,
-            "predictions": self.predictions,
-            "hold": self.hold,
-            "fail": self.fail,
-            "figures": self.figures,
-            "within_15_percent": self.within_15_percent,
-            "within_30_percent": self.within_30_percent,
-            "within_factor_2": self.within_factor_2,
-        })
     }
 }
 

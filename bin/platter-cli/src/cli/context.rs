@@ -4,6 +4,7 @@ use super::signals;
 use super::{CliError, Common};
 use clap::ColorChoice;
 use platter_bench::report::Terminal;
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::AtomicBool;
 
@@ -90,8 +91,9 @@ impl Context {
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::output)
     }
 
-    /// Writes JSON to stdout, ended by a line feed.
-    pub(crate) fn print_json(&self, value: &serde_json::Value) -> Result<(), CliError> {
+    /// Writes a result as JSON to stdout, its keys in the order of their names, ended by a line feed.
+    pub(crate) fn print_json(&self, result: &impl Serialize) -> Result<(), CliError> {
+        let value = serde_json::to_value(result).map_err(|error| CliError::failed(error.to_string()))?;
         self.print(&format!("{value:#}\n"))
     }
 

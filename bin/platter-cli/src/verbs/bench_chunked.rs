@@ -140,7 +140,7 @@ impl Chunked {
             interrupted: points.interrupted,
         };
         match context.json {
-            true => context.print_json(&report.to_json())?,
+            true => context.print_json(&report)?,
             false => context.print(&report.to_text(context.terminal))?,
         }
         page.write(|| report.to_html(&plan))?;

@@ -92,7 +92,7 @@ impl ParallelRead {
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
         match context.json {
-            true => context.print_json(&report.to_json())?,
+            true => context.print_json(&report)?,
             false => context.print(&report.to_text(context.terminal))?,
         }
         match report.interrupted {

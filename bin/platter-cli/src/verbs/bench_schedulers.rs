@@ -179,7 +179,7 @@ impl Schedulers {
 
     fn show(&self, context: &Context, report: &Report, page: &Page<'_>) -> Result<(), CliError> {
         match context.json {
-            true => context.print_json(&report.to_json())?,
+            true => context.print_json(&report)?,
             false => context.print(&report.to_text(context.terminal))?,
         }
         page.write(|| report.to_html())

@@ -61,7 +61,7 @@ impl Info {
             all.push(self.find(text, spec)?);
         }
         match (context.json, self.long) {
-            (true, _) => context.print_json(&all.iter().map(json::of).collect())?,
+            (true, _) => context.print_json(&all.iter().map(json::of).collect::<Vec<_>>())?,
             (false, false) => context.print(&tree::of(&all, context))?,
             (false, true) => {
                 let texts: Vec<String> = all.iter().map(|found| text::of(found, context)).collect();

@@ -4,11 +4,12 @@ use crate::cli::{CliError, Context};
 use clap::{Args, ValueEnum};
 use platter::registry;
 use platter::spec;
+use platter_bench::report::json::pairs;
 use platter_bench::report::{Column, Table, Terminal};
 use platter_bench::workload::Rw;
 use platter_cache::readahead;
 use platter_disk::drivers::table::{self as drivers, Medium};
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 
 /// Arguments of `platter list`.
 #[derive(Args, Debug)]
@@ -42,18 +43,23 @@ enum What {
 }
 
 /// Something with a name.
+#[derive(Serialize)]
 struct Entry {
     name: &'static str,
     summary: String,
     params: Vec<Parameter>,
     /// Further information: key and value.
+    #[serde(flatten, serialize_with = "pairs")]
     more: Vec<(&'static str, String)>,
 }
 
+#[derive(Serialize)]
 struct Parameter {
     name: &'static str,
     /// The values that it may have, with their unit.
     kind: String,
+    /// Empty where there is none.
+    #[serde(serialize_with = "unless_empty")]
     default: String,
     help: &'static str,
 }
@@ -69,10 +75,14 @@ impl List {
             What::Workloads => workloads(),
         };
         match context.json {
-            true => context.print_json(&entries.iter().map(Entry::to_json).collect()),
+            true => context.print_json(&entries),
             false => context.print(&to_text(&entries, context)),
         }
     }
+}
+
+fn unless_empty<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    (!text.is_empty()).then_some(text).serialize(serializer)
 }
 
 fn elevators() -> Vec<Entry> {
@@ -169,22 +179,6 @@ impl Parameter {
 }
 
 impl Entry {
-    fn to_json(&self) -> Value {
-        let param = |param: &Parameter| {
-            let default = (!param.default.is_empty()).then_some(&param.default);
-            json!({ "name": param.name, "kind": param.kind, "default": default, "help": param.help })
-        };
-        let mut object = json!({
-            "name": self.name,
-            "summary": self.summary,
-            "params": self.params.iter().map(param).collect::<Vec<_>>(),
-        });
-        for (key, value) in &self.more {
-            object[*key] = json!(value);
-        }
-        object
-    }
-
     fn table(&self) -> Table {
         let columns = ["parameter", "values", "default", "meaning"];
         let mut table = Table::new(columns.map(Column::text));

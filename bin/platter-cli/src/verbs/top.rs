@@ -5,7 +5,6 @@ use crate::cli::{CliError, Context, Time};
 use clap::{Args, ValueEnum};
 use platter_bench::report::units::duration;
 use platter_bench::report::{Column, Table};
-use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -78,7 +77,7 @@ impl Top {
         let mut rates = Sample::take(&mut call)?.since(&before);
         sort(&mut rates, self.sort, false);
         match context.json {
-            true => context.print_json(&to_json(&rates)),
+            true => context.print_json(&rates),
             false => context.print(&to_text(&rates, context)),
         }
     }
@@ -117,37 +116,6 @@ fn sort(rates: &mut Rates, by: Sort, reversed: bool) {
         devices.reverse();
         clients.reverse();
     }
-}
-
-fn to_json(rates: &Rates) -> Value {
-    let device = |row: &sample::DeviceRow| {
-        json!({
-            "name": row.name,
-            "iops": row.iops,
-            "read_mib_per_s": row.read_mib_per_s,
-            "write_mib_per_s": row.write_mib_per_s,
-            "p50_ns": row.p50_ns,
-            "p99_ns": row.p99_ns,
-            "in_flight": row.in_flight,
-            "hits_percent": row.hits_percent,
-        })
-    };
-    let client = |row: &sample::ClientRow| {
-        json!({
-            "client": row.number,
-            "device": row.device,
-            "peer": row.peer,
-            "iops": row.iops,
-            "read_mib_per_s": row.read_mib_per_s,
-            "write_mib_per_s": row.write_mib_per_s,
-            "in_flight": row.in_flight,
-        })
-    };
-    json!({
-        "health": rates.health,
-        "devices": rates.devices.iter().map(device).collect::<Vec<_>>(),
-        "clients": rates.clients.iter().map(client).collect::<Vec<_>>(),
-    })
 }
 
 /// The titles of both tables.

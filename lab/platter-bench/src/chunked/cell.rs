@@ -3,8 +3,11 @@
 use super::busy::Busy;
 use super::{ChunkedError, Personality, WINDOWS_STRIPE};
 use crate::device_stats::DeviceStats;
+use crate::report::json::{joined, span_ns};
 use crate::report::units;
 use platter_block::time::Span;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 /// Where requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -39,11 +42,12 @@ pub struct Cell {
 }
 
 /// How a point is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Harness {
     /// Samples of each load element.
     pub samples: usize,
     /// Shortest time of a sample.
+    #[serde(rename = "enough_ns", serialize_with = "span_ns")]
     pub enough: Span,
     /// Seed of the places of chunks.
     pub seed: u64,
@@ -62,6 +66,27 @@ pub struct Point {
     pub busy: Option<Busy>,
     /// Errors and latencies of the disks.
     pub device: DeviceStats,
+}
+
+impl Serialize for Point {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let cell = &self.cell;
+        let point = json!({
+            "personality": cell.personality.name(),
+            "disks": cell.disks,
+            "stripe_bytes": cell.stripe(),
+            "chunk_bytes": cell.chunk(),
+            "request_bytes": cell.request,
+            "rw": if cell.write { "write" } else { "read" },
+            "depth": cell.depth(),
+            "mib_per_s_median": self.quartiles[1],
+            "mib_per_s_q1": self.quartiles[0],
+            "mib_per_s_q3": self.quartiles[2],
+            "samples": self.samples,
+            "busy_pct": self.busy.as_ref().map(|busy| &busy.mean_pct),
+        });
+        joined(point, &self.device).serialize(serializer)
+    }
 }
 
 impl Point {

@@ -4,15 +4,18 @@ use super::{Harness, Point};
 use crate::device_stats::DeviceStats;
 use crate::report::units::{bytes, fixed};
 use crate::report::{Column, Table, Terminal};
+use serde::Serialize;
 
-/// A finished run.
-#[derive(Clone, Debug)]
+/// A finished run. The keys of its JSON are listed in `docs/command.md`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "benchmark", rename = "chunked")]
 pub struct Report {
     /// The disks, as they were named.
     pub on: Vec<String>,
     /// Whether time was virtual.
     pub simulated: bool,
     /// How each point was measured.
+    #[serde(flatten)]
     pub harness: Harness,
     /// The points.
     pub points: Vec<Point>,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{DirectionReport, IoReport};
 use crate::cache_counts;
-use crate::report::json::{self, put_latency};
+use crate::report::json::{self, joined, put_latency};
 
 /// The keys that say something of the host: two simulations of one seed differ in nothing else.
 pub const HOST_KEYS: [&str; 7] = [
@@ -24,9 +24,9 @@ impl IoReport {
         let mut object = Map::new();
         self.put_results(&mut object);
         self.put_machine(&mut object);
-        object.insert("job".into(), self.job_json());
-        object.insert("devices".into(), self.devices_json());
-        Value::Object(object)
+        object.insert("job".into(), joined(json!(self.job), &json!({ "seed": self.seed })));
+        object.insert("devices".into(), json!(self.devices));
+        joined(Value::Object(object), &self.device)
     }
 
     fn put_results(&self, object: &mut Map<String, Value>) {
@@ -53,7 +53,6 @@ impl IoReport {
         put("series", self.series_json());
         put("directions", self.directions.iter().map(direction_json).collect());
         put_latency(object, self.latency.as_ref());
-        self.device.put_json(object);
     }
 
     fn put_machine(&self, object: &mut Map<String, Value>) {
@@ -69,37 +68,6 @@ impl IoReport {
         put("cache", json!(self.cache.as_ref().map(cache_counts::to_json)));
     }
 
-    fn job_json(&self) -> Value {
-        let job = &self.job;
-        let ns = |time: core::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        json!({
-            "rw": job.rw.name(),
-            "rwmixread_pct": job.rwmixread,
-            "bs_bytes": job.bs,
-            "iodepth": job.iodepth,
-            "numjobs": job.numjobs,
-            "offset_bytes": job.offset,
-            "size_bytes": job.size,
-            "runtime_ns": job.runtime.map(ns),
-            "time_based": job.time_based,
-            "ramp_time_ns": ns(job.ramp_time),
-            "number_ios": job.number_ios,
-            "rate_iops": job.rate_iops,
-            "rate_process": job.rate_process.name(),
-            "verify": job.verify,
-            "verify_interval_bytes": job.verify_interval,
-            "seed": self.seed,
-            "prioclass": job.prioclass,
-            "prio": job.prio,
-            "contexts": job.contexts,
-            "norandommap": job.norandommap,
-            "gtod_reduce": job.gtod_reduce,
-            "direct": job.direct,
-            "thinktime_ns": ns(job.thinktime),
-            "thinktime_blocks": job.thinktime_blocks,
-        })
-    }
-
     fn series_json(&self) -> Value {
         let parts = &self.series.parts;
         json!({
@@ -109,13 +77,6 @@ impl IoReport {
             "lat_p50_ns": parts.iter().map(|part| part.lat_p50_ns).collect::<Vec<_>>(),
             "lat_p99_ns": parts.iter().map(|part| part.lat_p99_ns).collect::<Vec<_>>(),
         })
-    }
-
-    fn devices_json(&self) -> Value {
-        self.devices
-            .iter()
-            .map(|d| json!({ "name": d.name, "facts": json::object(d.facts.clone()) }))
-            .collect()
     }
 }
 

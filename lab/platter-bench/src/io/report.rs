@@ -6,6 +6,7 @@ use platter_block::counters::Snapshot;
 use platter_block::fault::Error as DeviceError;
 use platter_block::handle::HandleCounters;
 use platter_disk::device::Device;
+use serde::Serialize;
 
 use super::counts::Counts;
 use super::outcome::Outcome;
@@ -14,6 +15,7 @@ use super::tally::{DIRECTIONS, Tally};
 use super::usage::Usage;
 use crate::about::{Part, about};
 use crate::device_stats::DeviceStats;
+use crate::report::json::pairs;
 use crate::report::units;
 use crate::stats::{Bucket, LatencyHistogram, LatencySummary};
 use crate::workload::JobOptions;
@@ -65,13 +67,15 @@ pub struct DirectionReport {
 }
 
 /// A device of the run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
     /// Its name.
     pub name: String,
     /// Facts: driver, elevator, settings.
+    #[serde(serialize_with = "pairs")]
     pub facts: Vec<(&'static str, String)>,
     /// Facts about it and the devices below for reports for people: those that are not defaults.
+    #[serde(skip)]
     pub parts: Vec<Part>,
 }
 

@@ -2,15 +2,20 @@
 
 use super::options::{Mode, Options};
 use crate::device_stats::DeviceStats;
+use crate::report::json::joined;
 use crate::stats::Sample;
+use serde::{Serialize, Serializer};
+use serde_json::json;
 
 /// One round of a mode.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Round {
     /// From the common start to the end of the last thread.
     pub seconds: f64,
     /// Bytes that were read of all devices.
     pub bytes: u64,
+    /// MiB per second of all devices together.
+    pub mib_per_s: f64,
     /// Percent of all processors' time in which they had nothing to do; `None` where the system does not say, or
     /// when the round was too short.
     pub cpu_idle_pct: Option<f64>,
@@ -18,13 +23,6 @@ pub struct Round {
     pub process_cpu_s: f64,
     /// From the end of the first thread to the end of the last.
     pub finish_spread_s: f64,
-}
-
-impl Round {
-    /// MiB per second of all devices together.
-    pub fn mib_per_s(&self) -> f64 {
-        self.bytes as f64 / f64::from(1 << 20) / self.seconds.max(1e-9)
-    }
 }
 
 /// A mode and its rounds, of which there is at least one.
@@ -52,17 +50,41 @@ impl Runs {
     }
 }
 
-/// The results of a run.
-#[derive(Clone, Debug, PartialEq)]
+impl Serialize for Runs {
+    /// Medians of the rounds, and the rounds.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let median = |of: fn(&Round) -> Option<f64>| self.sample(of).map(|sample| sample.median());
+        let rate = self.sample(|round| Some(round.mib_per_s));
+        let runs = json!({
+            "mode": self.mode.name(),
+            "block_bytes": self.block,
+            "mib_per_s": rate.as_ref().map(Sample::median),
+            "mib_per_s_min": rate.as_ref().map(Sample::min),
+            "mib_per_s_max": rate.as_ref().map(Sample::max),
+            "seconds": median(|round| Some(round.seconds)),
+            "cpu_idle_pct": median(|round| round.cpu_idle_pct),
+            "process_cpu_s": median(|round| Some(round.process_cpu_s)),
+            "finish_spread_s": median(|round| Some(round.finish_spread_s)),
+            "rounds": self.rounds,
+        });
+        joined(runs, &self.device).serialize(serializer)
+    }
+}
+
+/// The results of a run. The keys of its JSON are listed in `docs/fileio.md`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "benchmark", rename = "parallel-read")]
 pub struct Report {
     /// The devices.
     pub on: Vec<String>,
     /// Bytes to read of each device; `None`: all.
+    #[serde(rename = "size_bytes")]
     pub size: Option<u64>,
     /// Number of rounds requested.
     pub repeat: u32,
     /// Whether rounds are missing.
     pub interrupted: bool,
     /// The measurements, by mode.
+    #[serde(rename = "runs")]
     pub results: Vec<Runs>,
 }

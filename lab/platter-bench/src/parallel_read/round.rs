@@ -69,9 +69,11 @@ pub(super) fn measure(
         if cancel.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        let seconds = last.duration_since(began).as_secs_f64();
         let round = Round {
-            seconds: last.duration_since(began).as_secs_f64(),
+            seconds,
             bytes,
+            mib_per_s: bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9),
             cpu_idle_pct,
             process_cpu_s: cpu_ns as f64 / 1e9,
             finish_spread_s: last.duration_since(*first).as_secs_f64(),

@@ -43,7 +43,7 @@ impl Report {
             let median = |of: fn(&Round) -> Option<f64>, decimals| {
                 runs.sample(of).map_or("-".to_owned(), |sample| fixed(sample.median(), decimals))
             };
-            let rate = runs.sample(|round| Some(round.mib_per_s()));
+            let rate = runs.sample(|round| Some(round.mib_per_s));
             let of_rate = |which: fn(&crate::stats::Sample) -> f64| {
                 rate.as_ref().map_or("-".to_owned(), |rate| fixed(which(rate), 2))
             };

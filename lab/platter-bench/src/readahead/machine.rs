@@ -34,7 +34,7 @@ impl Default for Machine {
 }
 
 /// An I/O.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Io {
     /// First page.
     pub page: u64,

@@ -1,6 +1,8 @@
 //! Policies side by side: as text, JSON and a page with figures.
 
 use super::{Cost, DISK, Io, Outcome, SSD};
+use crate::cache_counts::readahead;
+use crate::report::json::joined;
 use crate::report::svg::{Axis, LineChart, Style};
 use crate::report::units::{duration, percent, thousands};
 use crate::report::{Column, HtmlReport, Table, Terminal};
@@ -126,26 +128,11 @@ fn first_ios(ios: &[Io]) -> String {
 }
 
 fn policy(name: &str, outcome: &Outcome) -> Value {
-    let io = |io: &Io| json!({ "page": io.page, "pages": io.pages, "sync": io.sync, "round": io.round });
-    let counters = &outcome.counters;
-    json!({
+    let of_it = json!({
         "policy": name,
-        "ios": outcome.ios.iter().map(io).collect::<Vec<_>>(),
-        "reads": outcome.reads,
-        "waits": outcome.waits,
-        "rounds": outcome.rounds,
-        "pages_read": outcome.pages_read,
-        "pages_used": outcome.pages_used,
         "pages_wasted": outcome.pages_wasted(),
-        "evicted_unused": outcome.evicted_unused,
-        "closed_by_miss": counters.closed_by_miss,
-        "closed_by_hit": counters.closed_by_hit,
-        "shrunk": counters.shrunk,
-        "contiguous": counters.contiguous,
-        "random": counters.random,
-        "windows": counters.windows,
-        "lookups": counters.lookups,
         "disk_us": DISK.of(outcome),
         "ssd_us": SSD.of(outcome),
-    })
+    });
+    joined(joined(of_it, outcome), &readahead(&outcome.counters))
 }

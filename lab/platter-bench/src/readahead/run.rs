@@ -4,17 +4,20 @@ use super::Read;
 use super::cache::{Cache, Found};
 use super::machine::{Io, Machine};
 use platter_cache::readahead::{Access, Call, Counters, Pages, Readahead, ReadaheadType, Settings, Window};
+use serde::Serialize;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of a policy.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The I/Os, in their order.
     pub ios: Vec<Io>,
     /// The windows that the policy requested, and pages that were read alone because it did not.
+    #[serde(skip)]
     pub windows: Vec<Window>,
     /// The policy's counters, over all handles.
+    #[serde(skip)]
     pub counters: Counters,
     /// Reads.
     pub reads: u64,

@@ -70,30 +70,12 @@ impl ReplayReport {
         put("marks", self.marks.iter().map(mark).collect());
         put("depth", depth_json(&self.depths));
         put("trace_depth", depth_json(&self.trace_depths));
-        put("options", self.options_json());
+        put("options", json!(self.options));
         put("devices", self.devices_json());
         put_summary(&mut map, "issue_error", self.lateness.as_ref().map(|lateness| &lateness.delay));
         put_summary(&mut map, "lat", self.latency.as_ref());
         put_summary(&mut map, "trace_lat", self.trace_latency.as_ref());
         Value::Object(map)
-    }
-
-    fn options_json(&self) -> Value {
-        let options = &self.options;
-        json!({
-            "mode": options.mode.name(),
-            "speed": options.speed,
-            "depth_ios": options.depth,
-            "fit": options.fit.name(),
-            "trace_size_bytes": options.trace_size,
-            "align": options.align,
-            "writes": options.writes.name(),
-            "discards": options.discards.name(),
-            "limit_ios": options.limit,
-            "runtime_s": options.runtime.map(|runtime| runtime.as_secs_f64()),
-            "max_errors": options.max_errors,
-            "seed": options.seed,
-        })
     }
 
     fn devices_json(&self) -> Value {

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use super::error::ReplayError;
 use super::fit::Fitting;
+use crate::report::json::{by_name, seconds};
 use crate::workload::DEFAULT_SEED;
+use serde::Serialize;
 
 /// When an I/O starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,18 +71,22 @@ impl Discards {
     }
 }
 
+by_name!(Mode, Fitting, Writes, Discards);
+
 /// What a replay is asked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayOptions {
     /// When an I/O starts.
     pub mode: Mode,
     /// How many times as fast as in the trace time passes; more than 0.
     pub speed: f64,
     /// Most I/Os in flight, on all devices together.
+    #[serde(rename = "depth_ios")]
     pub depth: u32,
     /// What becomes of I/Os beyond the end of a device.
     pub fit: Fitting,
     /// The size of the devices of the trace, if it is known.
+    #[serde(rename = "trace_size_bytes")]
     pub trace_size: Option<u64>,
     /// Whether I/Os grow to whole blocks of the device.
     pub align: bool,
@@ -89,10 +95,13 @@ pub struct ReplayOptions {
     /// What becomes of discards.
     pub discards: Discards,
     /// An I/O that starts later than this after its time is late.
+    #[serde(skip)]
     pub late: Duration,
     /// The replay ends after this many I/Os of the trace.
+    #[serde(rename = "limit_ios")]
     pub limit: Option<u64>,
     /// It ends after this time: no I/O starts later.
+    #[serde(rename = "runtime_s", serialize_with = "seconds")]
     pub runtime: Option<Duration>,
     /// It ends when more I/Os than this have failed.
     pub max_errors: u64,

@@ -3,6 +3,7 @@
 use super::mixes::{Mix, Site};
 use crate::device_stats::DeviceStats;
 use crate::processes::{self, Outcome, ProcessError, Record, RunLimits};
+use crate::report::json::span_seconds;
 use crate::report::units;
 use crate::stats::LatencyHistogram;
 use platter_block::time::Span;
@@ -90,18 +91,21 @@ pub struct Cell {
     pub device: DeviceStats,
 }
 
-/// The table.
-#[derive(Clone, Debug)]
+/// The table. The keys of its JSON are listed in `docs/command.md`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "benchmark", rename = "schedulers")]
 pub struct Report {
     /// The device, as it was named.
     pub on: String,
     /// Whether times are virtual.
     pub simulated: bool,
     /// Longest time of a cell.
+    #[serde(rename = "time_s", serialize_with = "span_seconds")]
     pub time: Span,
     /// The seed.
     pub seed: u64,
     /// The cells that were finished: elevators in their order, each with all mixes.
+    #[serde(rename = "rows")]
     pub cells: Vec<Cell>,
     /// Whether it was interrupted.
     pub interrupted: bool,

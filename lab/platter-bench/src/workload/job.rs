@@ -6,8 +6,10 @@ mod error;
 use core::time::Duration;
 
 use platter_block::bio::{Class, Context, IoPrio};
+use serde::Serialize;
 
 use super::Rw;
+use crate::report::json::{by_name, ns};
 
 pub use error::JobError;
 
@@ -34,6 +36,8 @@ impl RateProcess {
     }
 }
 
+by_name!(Rw, RateProcess);
+
 /// What a job does. The fields have fio's names; a field says so where Platter's default is another.
 ///
 /// ```
@@ -47,28 +51,34 @@ impl RateProcess {
 ///     "bs=1000 is not allowed: a multiple of the logical block of the device (512); try 1K"
 /// );
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct JobOptions {
     /// Direction and order. Default `read`.
     pub rw: Rw,
     /// Percentage of reads in a mixed workload, 0 to 100. Default 50.
+    #[serde(rename = "rwmixread_pct")]
     pub rwmixread: u32,
     /// Bytes per I/O. Default 4096.
+    #[serde(rename = "bs_bytes")]
     pub bs: u64,
     /// I/Os that each job keeps in flight. Default 1.
     pub iodepth: u32,
     /// Jobs that run side by side, each with its own thread and channel. Default 1.
     pub numjobs: u32,
     /// Offset of the first byte of the workload's range. Default 0.
+    #[serde(rename = "offset_bytes")]
     pub offset: u64,
     /// Bytes of the range from `offset` on, which is also what each job transfers unless another option ends it.
     /// `None`: all up to the end of the device.
+    #[serde(rename = "size_bytes")]
     pub size: Option<u64>,
     /// Ends the job after this long, not counting `ramp_time`.
+    #[serde(rename = "runtime_ns", serialize_with = "ns")]
     pub runtime: Option<Duration>,
     /// Continues until `runtime` is over, even when `size` has been transferred.
     pub time_based: bool,
     /// How long the job runs before anything is measured.
+    #[serde(rename = "ramp_time_ns", serialize_with = "ns")]
     pub ramp_time: Duration,
     /// Ends each job after this many I/Os.
     pub number_ios: Option<u64>,
@@ -80,10 +90,13 @@ pub struct JobOptions {
     /// job with the same `seed`).
     pub verify: bool,
     /// Bytes from one verification header to the next. `None`: `bs`.
+    #[serde(rename = "verify_interval_bytes")]
     pub verify_interval: Option<u32>,
     /// fio's `randseed`. `None`: [`DEFAULT_SEED`], or chance if `randrepeat` is off.
+    #[serde(skip)]
     pub seed: Option<u64>,
     /// Whether a run without `seed` repeats the offsets of the last one. Default true.
+    #[serde(skip)]
     pub randrepeat: bool,
     /// Whether random offsets may repeat before all others have been used. Default false.
     pub norandommap: bool,
@@ -99,6 +112,7 @@ pub struct JobOptions {
     /// Direct I/O. Default true (fio: false), because the page cache is not to be measured.
     pub direct: bool,
     /// How long a job pauses after each [`thinktime_blocks`](Self::thinktime_blocks) I/Os, once all of them have completed.
+    #[serde(rename = "thinktime_ns", serialize_with = "ns")]
     pub thinktime: Duration,
     /// I/Os between two pauses, whatever `iodepth` is. Default 1.
     pub thinktime_blocks: u32,

@@ -64,7 +64,7 @@ fn only_as_much_is_read_as_was_asked_for() {
     let part = Options { size: Some(200_000), modes: vec![Mode::Direct], ..options() };
     let report = read(&[disk("a", SIZE, &opened)], &part).unwrap();
     assert_eq!(report.results[0].rounds[0].bytes, 3 * (64 << 10));
-    let one = report.results[0].to_json();
+    let one = serde_json::to_value(&report.results[0]).unwrap();
     assert_eq!(
         (&one["mode"], &one["block_bytes"], &one["rounds"][1]["bytes"]),
         (&"direct".into(), &65536.into(), &196608.into())

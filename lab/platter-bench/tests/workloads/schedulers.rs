@@ -6,6 +6,7 @@ use platter_disk::device::Device;
 use platter_disk::disk_backend::DiskSettings;
 use platter_sim::ideal::Ideal;
 use platter_sim::{SimDisk, World};
+use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,7 +41,7 @@ fn the_number_of_threads_changes_nothing() {
     let names: Vec<_> = one.cells.iter().map(|cell| (cell.elevator.as_str(), cell.mix)).collect();
     assert_eq!((names[0], names[MIXES.len()]), (("noop", MIXES[0].name), ("deadline", MIXES[0].name)));
     for threads in [2, 4] {
-        assert_eq!(one.to_json().to_string(), table(&options(threads)).to_json().to_string());
+        assert_eq!(json!(one), json!(table(&options(threads))));
     }
 }
 

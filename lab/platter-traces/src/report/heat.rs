@@ -14,7 +14,7 @@ const FIRST_NS: u64 = 1_000;
 const FIRST_BYTES: u64 = 4096;
 
 /// The grid of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Heat {
     /// The device.
     pub device: String,
@@ -23,6 +23,7 @@ pub struct Heat {
     /// Height of a row.
     pub row_bytes: u64,
     /// Bytes of each column, by row, from the lowest place.
+    #[serde(rename = "columns_bytes")]
     pub columns: Vec<Vec<u64>>,
 }
 

@@ -64,7 +64,7 @@ impl Summary {
             "footprint_bytes": self.footprint_bytes,
             "span_ns": self.span_ns,
             "spans": self.spans_json(),
-            "heat": self.heat_json(),
+            "heat": self.heat,
             "heat_outside_ios": self.heat_outside,
         })
     }
@@ -104,17 +104,5 @@ impl Summary {
             Value::Object(map)
         };
         self.spans.iter().map(row).collect()
-    }
-
-    fn heat_json(&self) -> Value {
-        let row = |heat: &super::Heat| {
-            json!({
-                "device": heat.device,
-                "column_ns": heat.column_ns,
-                "row_bytes": heat.row_bytes,
-                "columns_bytes": heat.columns,
-            })
-        };
-        self.heat.iter().map(row).collect()
     }
 }

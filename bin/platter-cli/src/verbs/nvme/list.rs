@@ -7,7 +7,7 @@ use platter::nvme::command::{self, Effect, Entry};
 use platter::nvme::identify::{self, cns};
 use platter::nvme::structure::{Decoded, Value};
 use platter_bench::report::{Column, Table};
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// Arguments of `platter nvme list`.
@@ -30,14 +30,17 @@ pub(crate) struct List {
 }
 
 /// A namespace.
+#[derive(Serialize)]
 struct Row {
     node: String,
     nsid: u64,
-    names: [String; 3],
-    size: u64,
-    used: u64,
-    block: u64,
-    metadata: u64,
+    serial: String,
+    model: String,
+    firmware: String,
+    size_bytes: u64,
+    used_bytes: u64,
+    block_bytes: u64,
+    metadata_bytes: u64,
 }
 
 impl List {
@@ -51,7 +54,7 @@ impl List {
             rows.extend(namespaces(&Endpoint::open(node.as_deref(), &self.on, Effect::None)?)?);
         }
         match context.json {
-            true => context.print_json(&rows.iter().map(to_json).collect::<Json>()),
+            true => context.print_json(&rows),
             false => context.print(&table(&rows).to_text(context.terminal)),
         }
     }
@@ -91,47 +94,32 @@ fn namespaces(endpoint: &Endpoint) -> Result<Vec<Row>, CliError> {
         let namespace = identify::NAMESPACE.decode(&data);
         let get = |name| namespace.get(name).unwrap_or(0);
         let format = identify::format(&data);
-        let (block, metadata) = format.map_or((0, 0), |format| (format.data, format.metadata));
-        let bytes = |blocks: u64| blocks.saturating_mul(block);
-        let (size, used) = (bytes(get("nsze")), bytes(get("nuse")));
-        Ok(Row { node: endpoint.name().to_owned(), nsid, names: names.clone(), size, used, block, metadata })
+        let (block_bytes, metadata_bytes) = format.map_or((0, 0), |format| (format.data, format.metadata));
+        let bytes = |blocks: u64| blocks.saturating_mul(block_bytes);
+        let [serial, model, firmware] = names.clone();
+        Ok(Row {
+            node: endpoint.name().to_owned(),
+            nsid,
+            serial,
+            model,
+            firmware,
+            size_bytes: bytes(get("nsze")),
+            used_bytes: bytes(get("nuse")),
+            block_bytes,
+            metadata_bytes,
+        })
     };
     ids.into_iter().map(row).collect()
-}
-
-fn to_json(row: &Row) -> Json {
-    let [serial, model, firmware] = &row.names;
-    json!({
-        "node": row.node,
-        "nsid": row.nsid,
-        "serial": serial,
-        "model": model,
-        "firmware": firmware,
-        "size_bytes": row.size,
-        "used_bytes": row.used,
-        "block_bytes": row.block,
-        "metadata_bytes": row.metadata,
-    })
 }
 
 fn table(rows: &[Row]) -> Table {
     let columns = ["node", "nsid", "serial", "model", "firmware", "bytes", "used bytes", "block", "metadata"];
     let mut table = Table::new(columns.map(Column::text));
     for row in rows {
-        let [serial, model, firmware] = row.names.clone();
-        let numbers = [row.size, row.used, row.block, row.metadata].map(|number| number.to_string());
-        let [size, used, block, metadata] = numbers;
-        table.row([
-            row.node.clone(),
-            row.nsid.to_string(),
-            serial,
-            model,
-            firmware,
-            size,
-            used,
-            block,
-            metadata,
-        ]);
+        let names = [&row.serial, &row.model, &row.firmware].map(String::clone);
+        let numbers = [row.size_bytes, row.used_bytes, row.block_bytes, row.metadata_bytes];
+        let cells = [row.node.clone(), row.nsid.to_string()].into_iter().chain(names);
+        table.row(cells.chain(numbers.map(|number| number.to_string())));
     }
     table
 }

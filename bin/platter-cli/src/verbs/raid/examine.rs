@@ -58,8 +58,8 @@ impl Examine {
         let groups = examine_md::groups(read);
         match context.json {
             true => {
-                context
-                    .print_json(&all.iter().map(|(name, _, held)| to_json(name, held, &groups)).collect())?;
+                let members = all.iter().map(|(name, _, held)| to_json(name, held, &groups));
+                context.print_json(&members.collect::<Value>())?;
             }
             false => self.print(context, &all, &groups, is_search)?,
         }

@@ -3,8 +3,7 @@
 use crate::cli::{CliError, Context};
 use clap::{Args, Subcommand};
 use platter_bench::report::{Column, Table};
-use platter_repro::hosts::{HostModel, Parameter, TABLE, by_name};
-use serde_json::{Value, json};
+use platter_repro::hosts::{HostModel, TABLE, by_name};
 
 /// The verbs for simulated hosts.
 #[derive(Subcommand, Debug)]
@@ -36,28 +35,10 @@ impl Host {
         let unknown = || CliError::usage(format!("unknown host `{name}`; expected one of: {}", names()));
         let host = by_name(name).ok_or_else(unknown)?;
         match context.json {
-            true => context.print_json(&to_json(host)),
+            true => context.print_json(host),
             false => context.print(&text(host, context)),
         }
     }
-}
-
-fn to_json(host: &HostModel) -> Value {
-    let parameter = |each: &Parameter| {
-        json!({
-            "group": each.group,
-            "name": each.name,
-            "value": each.value,
-            "unit": each.unit,
-            "source": each.source,
-        })
-    };
-    json!({
-        "name": host.name,
-        "summary": host.summary,
-        "experiment": host.experiment,
-        "parameters": (host.parameters)().iter().map(parameter).collect::<Vec<_>>(),
-    })
 }
 
 fn text(host: &HostModel, context: &Context) -> String {

@@ -4,6 +4,7 @@ use crate::cli::CliError;
 use crate::verbs::ctl::failed;
 use platter_serve::control::Call;
 use platter_serve::daemon::report::percentile;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -39,7 +40,7 @@ struct Client {
 }
 
 /// A device between two readings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct DeviceRow {
     pub(super) name: String,
     pub(super) iops: f64,
@@ -54,8 +55,9 @@ pub(super) struct DeviceRow {
 }
 
 /// A client between two readings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ClientRow {
+    #[serde(rename = "client")]
     pub(super) number: u64,
     pub(super) device: String,
     pub(super) peer: String,
@@ -66,7 +68,7 @@ pub(super) struct ClientRow {
 }
 
 /// All rows between two readings.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     pub(super) health: String,
     pub(super) devices: Vec<DeviceRow>,

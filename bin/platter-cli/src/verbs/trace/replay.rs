@@ -13,10 +13,12 @@ use options::Options;
 use platter::registry::Access;
 use platter_bench::io::{self, Hooks, IoError};
 use platter_bench::replay::{self, Reader, ReplayError, ReplayOptions, ReplayReport, Routes, Survey};
+use platter_bench::report::json::joined;
 use platter_disk::device::Device;
 use platter_disk::trace_output::{Format, Tracer};
 use platter_sim::World;
 use platter_traces::Arrivals;
+use serde_json::json;
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -105,12 +107,8 @@ impl Replay {
         let report = replayed?;
         inputs::notes(context, reader.merged());
         if context.json {
-            let mut value = report.to_json();
-            if let Some(map) = value.as_object_mut() {
-                map.insert("basis".to_owned(), basis.letters().into());
-                map.insert("input".to_owned(), inputs::notes_json(reader.merged()));
-            }
-            context.print_json(&value)?;
+            let more = json!({ "basis": basis.letters(), "input": inputs::notes_json(reader.merged()) });
+            context.print_json(&joined(report.to_json(), &more))?;
         } else {
             context.print(&report.to_text(context.terminal))?;
         }

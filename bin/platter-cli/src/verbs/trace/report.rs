@@ -5,7 +5,9 @@ use super::outfile::OutFile;
 use super::{page, tables};
 use crate::cli::{CliError, Context};
 use clap::Args;
+use platter_bench::report::json::joined;
 use platter_traces::{Item, Report as Sum};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Arguments of `platter trace report`.
@@ -69,13 +71,8 @@ impl Report {
         let summary = report.summary();
         inputs::notes(context, &merged);
         if context.json {
-            let mut value = summary.to_json();
-            if let Some(map) = value.as_object_mut() {
-                map.insert("partial".to_owned(), (!whole).into());
-                map.insert("records".to_owned(), records.into());
-                map.insert("input".to_owned(), inputs::notes_json(&merged));
-            }
-            context.print_json(&value)?;
+            let more = json!({ "partial": !whole, "records": records, "input": inputs::notes_json(&merged) });
+            context.print_json(&joined(summary.to_json(), &more))?;
         } else {
             context.print(&tables::text(&summary, context.terminal))?;
         }
