@@ -27,11 +27,13 @@ mod descriptor;
 mod handle;
 mod low;
 pub(crate) mod rounds;
+pub(crate) mod runs;
 mod table;
 mod units;
 
 pub use descriptor::{KIOBUF_BYTES, LIGHT_KIOBUF_BYTES, bio_bytes};
 pub use handle::Handle;
+pub use runs::{Medium, Runs};
 pub use table::{Descriptor, Lock, Rung, Switches, TABLE, Unit, Vector, find};
 
 use platter_block::counters::Snapshot;

@@ -12,6 +12,8 @@ pub enum Call {
     Readv,
 }
 
+crate::report::json::by_name!(Call);
+
 impl Call {
     /// Both, in the paper's order.
     pub const ALL: [Call; 2] = [Call::Read, Call::Readv];

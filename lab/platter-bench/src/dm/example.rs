@@ -2,8 +2,8 @@
 
 use super::{Call, Cell, Medium, Options, Report};
 use crate::device_stats::DeviceStats;
-use crate::ladder::TABLE;
 use crate::ladder::crew::Measured;
+use crate::ladder::{Runs, TABLE};
 use platter_block::counters::Snapshot;
 
 /// Two rungs, two rounds, and interrupted.
@@ -22,7 +22,7 @@ pub(super) fn example() -> Report {
     let cell = |index: usize, bounced| Cell {
         rung: &TABLE[index],
         call: Call::Read,
-        runs: vec![run(1_000_000_000, 5_000_000, bounced), run(2_000_000_000, 7_000_000, bounced)],
+        runs: Runs(vec![run(1_000_000_000, 5_000_000, bounced), run(2_000_000_000, 7_000_000, bounced)]),
     };
     Report {
         options: Options::default(),

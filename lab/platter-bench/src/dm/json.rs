@@ -2,8 +2,8 @@
 
 use super::options::READ_BYTES;
 use super::results::descriptors;
-use super::{Cell, Medium, Report, paper};
-use crate::report::json::object;
+use super::{Cell, Report, paper};
+use crate::report::json::{joined, object};
 use crate::stats::Sample;
 use serde_json::{Value, json};
 
@@ -16,18 +16,6 @@ pub fn json(report: &Report) -> Value {
         .iter()
         .map(|(name, bytes, devices)| json!({ "name": name, "bytes": bytes, "devices_in_128_mib": devices }))
         .collect();
-    let paper: Vec<Value> = paper::TABLE_3
-        .iter()
-        .map(|row| {
-            json!({
-                "rung": row.rung,
-                "kernel": row.kernel,
-                "call": row.call.name(),
-                "mb_per_s": row.mb_per_s,
-                "cpu_idle_pct": row.idle_pct,
-            })
-        })
-        .collect();
     json!({
         "benchmark": "dm",
         "interrupted": report.interrupted,
@@ -35,15 +23,11 @@ pub fn json(report: &Report) -> Value {
         "disks": report.options.disks,
         "read_bytes": READ_BYTES,
         "repeat": report.options.repeat,
-        "media": report.media.iter().map(medium).collect::<Vec<_>>(),
+        "media": report.media,
         "rungs": rungs,
         "descriptors": descriptors,
-        "paper_table_3": paper,
+        "paper_table_3": paper::TABLE_3,
     })
-}
-
-fn medium(medium: &Medium) -> Value {
-    json!({ "on": medium.on, "about": medium.about, "facts": object(medium.facts.clone()) })
 }
 
 fn range(sample: &Sample) -> Value {
@@ -51,30 +35,20 @@ fn range(sample: &Sample) -> Value {
 }
 
 fn rung(on: &str, cell: &Cell) -> Value {
-    let (rate, cpu, idle) = (cell.mib_per_s(), cell.cpu_ns_per_read(), cell.cpu_idle_pct());
-    json!({
+    let (rate, cpu) = (cell.mib_per_s(), cell.cpu_ns_per_read());
+    let of_cell = json!({
         "rung": cell.rung.name,
         "call": cell.call.name(),
         "on": on,
         "mib_per_s": rate.median(),
         "mib_per_s_range": range(&rate),
-        "cpu_idle_pct": idle.as_ref().map(Sample::median),
         "cpu_ns_per_read": cpu.median(),
         "cpu_ns_per_read_range": range(&cpu),
-        "bios_per_call": cell.bios_per_call(),
-        "dispatches_per_call": cell.dispatches_per_call(),
-        "waits_per_call": cell.waits_per_call(),
-        "bytes_read": cell.bytes_read(),
-        "bytes_bounced": cell.bytes_bounced(),
-        "locks_per_call": cell.locks_per_call(),
-        "lock_wait_pct": cell.lock_wait_pct().median(),
+        "bytes_read": cell.calls() * READ_BYTES as u64,
         "descriptor_bytes": cell.descriptor_bytes(),
-        "reads": cell.reads(),
-        "rounds": cell.rounds(),
-        "device_errors": cell.device().errors_json(),
-        "device_latency": cell.device().latency_json(),
-        "device_gauges": cell.device().gauges_json(),
-    })
+        "reads": cell.calls(),
+    });
+    joined(of_cell, &cell.runs)
 }
 
 #[cfg(test)]

@@ -1,17 +1,21 @@
 //! The paper's own figures: Table 3, on eight Pentium III of 700 MHz with 32 disks.
 
 use super::Call;
+use serde::Serialize;
 
 /// A row of Table 3. Changes are in percent, as printed there, against the row before.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct PaperRow {
     pub(super) call: Call,
     pub(super) rung: &'static str,
     /// Its name in the paper.
     pub(super) kernel: &'static str,
     pub(super) mb_per_s: u32,
+    #[serde(skip)]
     pub(super) rate_change: Option<i32>,
+    #[serde(rename = "cpu_idle_pct")]
     pub(super) idle_pct: u32,
+    #[serde(skip)]
     pub(super) idle_change: Option<i32>,
 }
 

@@ -3,9 +3,9 @@
 use super::cell;
 use super::options::READ_BYTES;
 use super::{Call, Cell, Disks, DmError, Medium, Options, Report, machine};
-use crate::ladder::TABLE;
 use crate::ladder::crew::{Measured, Until};
 use crate::ladder::rounds::Rounds;
+use crate::ladder::{Runs, TABLE};
 use crate::report::units;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -67,13 +67,13 @@ impl Runner<'_> {
         let facts = describe(disks)?;
         let options = self.options;
         let cells =
-            |&call: &Call| options.rungs.iter().map(move |rung| Cell { rung, call, runs: Vec::new() });
+            |&call: &Call| options.rungs.iter().map(move |rung| Cell { rung, call, runs: Runs::default() });
         let mut cells: Vec<Cell> = options.calls.iter().flat_map(cells).collect();
         let rest = self.deadline.saturating_duration_since(Instant::now()) / left as u32;
         let rounds = rounds(options, Instant::now() + rest);
         let measured = rounds.run(|cell, first, until| self.measure(disks, &cells[cell], first, until))?;
         self.state.done += measured.left_out;
-        cells.iter_mut().zip(measured.runs).for_each(|(cell, runs)| cell.runs = runs);
+        cells.iter_mut().zip(measured.runs).for_each(|(cell, runs)| cell.runs = Runs(runs));
         cells.retain(|cell| cell.rounds() > 0);
         Ok(Medium { on: disks.on.clone(), about: disks.about.clone(), facts, cells })
     }

@@ -3,7 +3,7 @@
 use super::options::READ_BYTES;
 use super::paper::{self, DESCRIPTOR_SPACE};
 use super::results::{change_pct, descriptors};
-use super::{Call, Cell, Medium, Report};
+use super::{Call, Medium, Report};
 use crate::device_stats::DeviceStats;
 use crate::ladder::{self, Switches, Unit};
 use crate::report::units::{self, fixed};
@@ -78,7 +78,7 @@ pub(super) fn savings(medium: &Medium, call: Call) -> Table {
     let mut last = None;
     for cell in medium.cells_with(call) {
         let cpu = cell.cpu_ns_per_read();
-        let copied = cell.bytes_bounced() as f64 / cell.reads().max(1) as f64 / 1024.0;
+        let copied = cell.bytes_bounced() as f64 / cell.calls().max(1) as f64 / 1024.0;
         let bytes = cell.descriptor_bytes();
         let cells = [
             cell.rung.name.to_owned(),
@@ -135,7 +135,7 @@ pub(super) fn about(medium: &Medium) -> String {
 
 /// How it was measured, in one line.
 pub(super) fn method(report: &Report) -> String {
-    let rounds = |medium: &Medium| medium.cells.iter().map(Cell::rounds).max();
+    let rounds = |medium: &Medium| medium.cells.iter().map(|cell| cell.rounds()).max();
     let rounds: Vec<String> =
         report.media.iter().filter_map(|m| Some(format!("{} on {}", rounds(m)?, m.on))).collect();
     let of = format!("medians of rounds ({}), ± half their range", rounds.join(", "));
@@ -144,7 +144,7 @@ pub(super) fn method(report: &Report) -> String {
 
 /// That figures are missing, where they are.
 pub(super) fn partial(report: &Report) -> Option<String> {
-    let rounds = |medium: &Medium| medium.cells.iter().map(Cell::rounds).min().unwrap_or(0);
+    let rounds = |medium: &Medium| medium.cells.iter().map(|cell| cell.rounds()).min().unwrap_or(0);
     let done = report.media.last().map_or(0, rounds);
     report.interrupted.then(|| {
         let all = report.options.repeat;

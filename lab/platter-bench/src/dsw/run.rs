@@ -2,12 +2,12 @@
 
 use super::agent::{self, Layout, Shared};
 use super::call::Calls;
-use super::results::Run;
+use super::results::Agents;
 use super::{Cell, Disks, DswError, Medium, Options, Recording, Report};
 use crate::dm::{describe, machine};
 use crate::ladder::crew::{self, Measured, Until};
 use crate::ladder::rounds::Rounds;
-use crate::ladder::{Handle, Ladder, Rung};
+use crate::ladder::{Handle, Ladder, Rung, Runs};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -106,13 +106,12 @@ impl Runner<'_> {
         self.state.done += measured.left_out;
         let page_bytes = self.calls.page_bytes as u32;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let cells = measured.runs.into_iter().zip(beside).zip(rungs).map(|((runs, beside), rung)| {
-            let runs = runs.into_iter().zip(beside).map(|(measured, Agents { computed_ns, pages })| Run {
-                measured,
-                computed_ns,
-                pages,
-            });
-            Cell { rung, runs: runs.collect(), page_bytes, processors }
+        let cells = measured.runs.into_iter().zip(beside).zip(rungs).map(|((runs, agents), rung)| Cell {
+            rung,
+            runs: Runs(runs),
+            agents,
+            page_bytes,
+            processors,
         });
         let cells = cells.filter(|cell| cell.rounds() > 0).collect();
         Ok(Medium { on: disks.on.clone(), about: disks.about.clone(), facts, cells })
@@ -161,11 +160,4 @@ impl Runner<'_> {
         let measured = crew::measure(&ladders, workers)?;
         Ok((measured, Agents { computed_ns: computed_ns.into_inner(), pages: pages.into_inner() }))
     }
-}
-
-/// What the agents did beside calls.
-#[derive(Clone, Copy)]
-struct Agents {
-    computed_ns: u64,
-    pages: u64,
 }

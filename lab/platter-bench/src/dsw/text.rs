@@ -1,6 +1,6 @@
 //! A report for the terminal.
 
-use super::{Cell, Medium, PREFETCH_BYTES, Report, paper};
+use super::{Medium, PREFETCH_BYTES, Report, paper};
 use crate::device_stats::DeviceStats;
 use crate::dm::{change, short, spread};
 use crate::report::units::{self, fixed};
@@ -49,7 +49,7 @@ fn queries(report: &Report) -> String {
 /// How it was measured, in one paragraph.
 fn method(report: &Report) -> String {
     let options = &report.options;
-    let rounds = |medium: &Medium| medium.cells.iter().map(Cell::rounds).max();
+    let rounds = |medium: &Medium| medium.cells.iter().map(|cell| cell.rounds()).max();
     let rounds: Vec<String> =
         report.media.iter().filter_map(|m| Some(format!("{} on {}", rounds(m)?, m.on))).collect();
     format!(
@@ -88,8 +88,8 @@ fn table_2(medium: &Medium) -> Table {
             idle,
         ];
         if let Some(paper) = paper::find(cell.rung.name) {
-            row.push(paper.increase.map_or_else(String::new, |pct| format!("+{pct}")));
-            row.extend([paper.user.to_string(), paper.idle.to_string()]);
+            row.push(paper.increase_pct.map_or_else(String::new, |pct| format!("+{pct}")));
+            row.extend([paper.cpu_user_pct.to_string(), paper.cpu_idle_pct.to_string()]);
         }
         table.row(row);
         last = Some(rate.median());
