@@ -97,6 +97,16 @@ impl Context {
         self.print(&format!("{value:#}\n"))
     }
 
+    /// Shows a result: as JSON or as text, as the command line says.
+    pub(crate) fn show(&self, result: &impl Serialize, text: &str) -> Result<(), CliError> {
+        if self.json { self.print_json(result) } else { self.print(text) }
+    }
+
+    /// The error of a verb whose result was shown, if it was interrupted.
+    pub(crate) fn unless(&self, interrupted: bool, message: &str) -> Result<(), CliError> {
+        if interrupted { Err(self.interruption(message)) } else { Ok(()) }
+    }
+
     /// Prints a note on stderr, apart from the result.
     pub(crate) fn note(&self, text: &str) {
         // Without a stderr the note is lost, which is no reason to fail.

@@ -34,6 +34,13 @@ impl Progress {
         self.shown.as_ref().is_some_and(|shown| Instant::now() >= shown.next)
     }
 
+    /// Shows a line if one is due.
+    pub(crate) fn offer(&mut self, line: impl FnOnce() -> String) {
+        if self.is_due() {
+            self.show(&line());
+        }
+    }
+
     /// Shows a line.
     pub(crate) fn show(&mut self, line: &str) {
         let Some(shown) = &mut self.shown else { return };

@@ -126,9 +126,7 @@ impl Chunked {
         };
         let mut progress = Progress::new(context.progress);
         let mut show = |state: &chunked::Progress<'_>| {
-            if progress.is_due() {
-                progress.show(&format!("{} of {}: {}", state.done, state.total, state.now.describe()));
-            }
+            progress.offer(|| format!("{} of {}: {}", state.done, state.total, state.now.describe()));
         };
         let points = chunked::run(&cells, &options, &open, context.stop_flag(), &mut show).map_err(fail)?;
         progress.clear();
@@ -139,15 +137,9 @@ impl Chunked {
             points: points.points,
             interrupted: points.interrupted,
         };
-        match context.json {
-            true => context.print_json(&report)?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
+        context.show(&report, &report.to_text(context.terminal))?;
         page.write(|| report.to_html(&plan))?;
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: points are missing")),
-            false => Ok(()),
-        }
+        context.unless(report.interrupted, "interrupted: points are missing")
     }
 
     fn plan(&self, disks: usize) -> Result<Plan, CliError> {

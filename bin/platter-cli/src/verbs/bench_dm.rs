@@ -10,7 +10,7 @@ use platter::spec::{parse_size, parse_time};
 use platter_bench::dm::{self, Call, Disks, DmError, Options, Report};
 use platter_bench::ladder::{self, Rung, TABLE};
 use platter_bench::report::units;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Arguments of `platter bench dm`.
@@ -82,9 +82,7 @@ impl Dm {
         let mut progress = Progress::new(context.progress);
         let media = self.media(&options, context, &mut progress).map_err(|error| stop(context, error))?;
         let mut show = |state: &dm::Progress| {
-            if progress.is_due() {
-                progress.show(&format!("{} of {}: {}", state.done + 1, state.total, state.now));
-            }
+            progress.offer(|| format!("{} of {}: {}", state.done + 1, state.total, state.now));
         };
         let report = dm::run(&media, &options, began, context.stop_flag(), &mut show)
             .map_err(|error| stop(context, error))?;
@@ -92,10 +90,7 @@ impl Dm {
         drop(media);
         progress.clear();
         self.show(context, &report, &page)?;
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: the results are partial")),
-            false => Ok(()),
-        }
+        context.unless(report.interrupted, "interrupted: the results are partial")
     }
 
     fn options(&self) -> Options {
@@ -128,13 +123,7 @@ impl Dm {
         if !self.on.is_empty() {
             return Ok(vec![on::disks(&self.on)?]);
         }
-        let mut show = |filled: platter_disk::sys::Progress| {
-            if progress.is_due() {
-                let (done, total) = (units::bytes(filled.done), units::bytes(filled.total));
-                progress.show(&format!("making {} files: {done} of {total}", options.disks));
-            }
-        };
-        let files = match Disks::files(options, self.dir.as_deref(), context.stop_flag(), &mut show) {
+        let files = match files(options, self.dir.as_deref(), context, progress) {
             Err(DmError::Open(error)) if !self.insists_on_files() => {
                 progress.clear();
                 context.note(&format!("no files are measured, only disks in memory: {error}"));
@@ -151,27 +140,38 @@ impl Dm {
     }
 
     fn show(&self, context: &Context, report: &Report, page: &Page<'_>) -> Result<(), CliError> {
-        match context.json {
-            true => context.print_json(&dm::json(report))?,
-            false => context.print(&dm::text(report, context.terminal))?,
-        }
+        context.show(&dm::json(report), &dm::text(report, context.terminal))?;
         page.write(|| dm::html(report))
     }
 }
 
+/// The disks in files that are made in a directory.
+pub(super) fn files(
+    options: &Options,
+    dir: Option<&Path>,
+    context: &Context,
+    progress: &mut Progress,
+) -> Result<Disks, DmError> {
+    let mut show = |filled: platter_disk::sys::Progress| {
+        let (done, total) = (units::bytes(filled.done), units::bytes(filled.total));
+        progress.offer(|| format!("making {} files: {done} of {total}", options.disks));
+    };
+    Disks::files(options, dir, context.stop_flag(), &mut show)
+}
+
 /// Whether a rung was requested, or none was requested.
-fn wanted(asked: &[&Rung], name: &str) -> bool {
+pub(super) fn wanted(asked: &[&Rung], name: &str) -> bool {
     asked.is_empty() || asked.iter().any(|row| row.name == name)
 }
 
-fn stop(context: &Context, error: DmError) -> CliError {
+pub(super) fn stop(context: &Context, error: DmError) -> CliError {
     match error {
         DmError::Interrupted => context.interruption(error.to_string()),
         error => fail(error),
     }
 }
 
-fn fail(error: DmError) -> CliError {
+pub(super) fn fail(error: DmError) -> CliError {
     let exit = match &error {
         DmError::Option(_) => Exit::Usage,
         DmError::Unfit(_) => Exit::Refused,

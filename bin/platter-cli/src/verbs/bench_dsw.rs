@@ -2,15 +2,14 @@
 
 mod recording;
 
-use super::bench_dm::{on, parse_rung};
+use super::bench_dm::{fail, files, on, parse_rung, stop, wanted};
 use crate::cli::progress::Progress;
-use crate::cli::{CliError, Context, Exit};
+use crate::cli::{CliError, Context};
 use clap::Args;
 use platter::spec::parse_time;
 use platter_bench::dm;
 use platter_bench::dsw::{self, Disks, DswError, Options, PREFETCH_BYTES, Recording, Report};
 use platter_bench::ladder::Rung;
-use platter_bench::report::units;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -82,9 +81,7 @@ impl Dsw {
         let media =
             self.media(&options, &recording, context, &mut progress).map_err(|error| stop(context, error))?;
         let mut show = |state: &dsw::Progress| {
-            if progress.is_due() {
-                progress.show(&format!("{} of {}: {}", state.done + 1, state.total, state.now));
-            }
+            progress.offer(|| format!("{} of {}: {}", state.done + 1, state.total, state.now));
         };
         let report = dsw::run(&recording, &media, &options, began, context.stop_flag(), &mut show);
         // The files are removed before the results are shown.
@@ -97,13 +94,12 @@ impl Dsw {
     fn options(&self) -> Options {
         let base = Options::default();
         let given = if self.on.is_empty() { base.disks } else { self.on.len() };
-        let wanted = |row: &&Rung| self.rung.is_empty() || self.rung.iter().any(|rung| rung.name == row.name);
         Options {
             agents: self.agents.unwrap_or(base.agents),
             disks: self.disks.unwrap_or(given),
             repeat: self.repeat.unwrap_or(base.repeat),
             // In the order of their table, whatever the order on the command line.
-            rungs: base.rungs.into_iter().filter(wanted).collect(),
+            rungs: base.rungs.into_iter().filter(|row| wanted(&self.rung, row.name)).collect(),
             calls: self.calls,
             compute: self.compute,
             budget: self.runtime.unwrap_or(base.budget),
@@ -124,41 +120,12 @@ impl Dsw {
         let extents = recording.bytes().div_ceil(PREFETCH_BYTES).div_ceil(options.disks as u64);
         let size = extents.checked_mul(PREFETCH_BYTES).unwrap_or(u64::MAX / PREFETCH_BYTES * PREFETCH_BYTES);
         let disks = dm::Options { disks: options.disks, size, ..dm::Options::default() };
-        let mut show = |filled: platter_disk::sys::Progress| {
-            if progress.is_due() {
-                let (done, total) = (units::bytes(filled.done), units::bytes(filled.total));
-                progress.show(&format!("making {} files: {done} of {total}", options.disks));
-            }
-        };
-        let files = Disks::files(&disks, self.dir.as_deref(), context.stop_flag(), &mut show)?;
+        let files = files(&disks, self.dir.as_deref(), context, progress)?;
         Ok(vec![files, Disks::ram(&disks)?])
     }
 }
 
 fn show_report(context: &Context, report: &Report) -> Result<(), CliError> {
-    match context.json {
-        true => context.print_json(&dsw::json(report))?,
-        false => context.print(&dsw::text(report, context.terminal))?,
-    }
-    match report.interrupted {
-        true => Err(context.interruption("interrupted: the results are partial")),
-        false => Ok(()),
-    }
-}
-
-fn stop(context: &Context, error: DswError) -> CliError {
-    match error {
-        DswError::Interrupted => context.interruption(error.to_string()),
-        error => fail(error),
-    }
-}
-
-fn fail(error: DswError) -> CliError {
-    let exit = match &error {
-        DswError::Option(_) => Exit::Usage,
-        DswError::Unfit(_) => Exit::Refused,
-        DswError::Open(_) => Exit::CannotOpen,
-        _ => Exit::Failed,
-    };
-    CliError::new(exit, error.to_string())
+    context.show(&dsw::json(report), &dsw::text(report, context.terminal))?;
+    context.unless(report.interrupted, "interrupted: the results are partial")
 }

@@ -74,14 +74,8 @@ impl Fileio {
                 return Err(CliError::usage(message));
             }
         };
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: the result is partial")),
-            false => Ok(()),
-        }
+        context.show(&report.to_json(), &report.to_text(context.terminal))?;
+        context.unless(report.interrupted, "interrupted: the result is partial")
     }
 
     /// Runs with progress on stderr.

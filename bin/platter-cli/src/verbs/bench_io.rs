@@ -129,10 +129,7 @@ impl Io {
         } else {
             (last.to_json(), last.to_text(context.terminal), last.to_html())
         };
-        match context.json {
-            true => context.print_json(&json)?,
-            false => context.print(&text)?,
-        }
+        context.show(&json, &text)?;
         page.write(|| html)?;
         Ok(last)
     }

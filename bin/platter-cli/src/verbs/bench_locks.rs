@@ -74,22 +74,12 @@ impl Locks {
             options = options.with_threads(self.threads.clone());
         }
         let mut progress = Progress::new(context.progress);
-        let mut show = |text: &str| {
-            if progress.is_due() {
-                progress.show(text);
-            }
-        };
+        let mut show = |text: &str| progress.offer(|| text.to_owned());
         let report = locks::run(&devices, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: rounds are missing")),
-            false => Ok(()),
-        }
+        context.show(&report.to_json(), &report.to_text(context.terminal))?;
+        context.unless(report.interrupted, "interrupted: rounds are missing")
     }
 }
 

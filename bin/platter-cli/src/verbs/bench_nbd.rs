@@ -60,22 +60,12 @@ impl Nbd {
         let access = self.force.access(if writes { Access::read_write() } else { Access::read() });
         let device = registry::open(&self.on, access)?;
         let mut progress = Progress::new(context.progress);
-        let mut show = |text: &str| {
-            if progress.is_due() {
-                progress.show(text);
-            }
-        };
+        let mut show = |text: &str| progress.offer(|| text.to_owned());
         let report = nbd::run(&self.on, &device, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: rounds are missing")),
-            false => Ok(()),
-        }
+        context.show(&report.to_json(), &report.to_text(context.terminal))?;
+        context.unless(report.interrupted, "interrupted: rounds are missing")
     }
 
     fn options(&self) -> Options {

@@ -83,22 +83,14 @@ impl ParallelRead {
             on::disks(&self.specs, &options.modes, self.raw_rung).map_err(|error| stop(context, error))?;
         let mut progress = Progress::new(context.progress);
         let mut show = |state: parallel_read::Progress| {
-            if progress.is_due() {
-                let (round, all) = state.round;
-                progress.show(&format!("round {round} of {all}: {}", state.mode.name()));
-            }
+            let (round, all) = state.round;
+            progress.offer(|| format!("round {round} of {all}: {}", state.mode.name()));
         };
         let report = parallel_read::run(&disks, &options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(|error| stop(context, error))?;
-        match context.json {
-            true => context.print_json(&report)?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: rounds are missing")),
-            false => Ok(()),
-        }
+        context.show(&report, &report.to_text(context.terminal))?;
+        context.unless(report.interrupted, "interrupted: rounds are missing")
     }
 }
 

@@ -110,10 +110,7 @@ impl Schedulers {
             schedulers::run(&self.on, &options, &open, context.stop_flag(), &mut show).map_err(failed)?;
         progress.clear();
         self.show(context, &report, &page)?;
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: the table is partial")),
-            false => Ok(()),
-        }
+        context.unless(report.interrupted, "interrupted: the table is partial")
     }
 
     fn options(&self, real: bool) -> Result<Options, CliError> {
@@ -178,10 +175,7 @@ impl Schedulers {
     }
 
     fn show(&self, context: &Context, report: &Report, page: &Page<'_>) -> Result<(), CliError> {
-        match context.json {
-            true => context.print_json(&report)?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
+        context.show(&report, &report.to_text(context.terminal))?;
         page.write(|| report.to_html())
     }
 }

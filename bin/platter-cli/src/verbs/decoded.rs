@@ -11,10 +11,7 @@ use std::path::PathBuf;
 
 pub(super) fn show(decoded: Decoded<'_>, context: &Context) -> Result<(), CliError> {
     check(&decoded)?;
-    match context.json {
-        true => context.print_json(&to_json(decoded)),
-        false => context.print(&to_text(decoded, context.terminal)),
-    }
+    context.show(&to_json(decoded), &to_text(decoded, context.terminal))
 }
 
 /// A structure of which not even the first field is there was not given at all.

@@ -89,10 +89,10 @@ impl Discover {
             .map_err(|error| CliError::failed(format!("{portal}: {error}")))?;
         let found: Vec<FoundTarget> =
             found.into_iter().map(|target| look(&portal, target, user.as_ref(), &options)).collect();
-        match context.json {
-            true => context.print_json(&json!({ "targets": found.iter().map(to_json).collect::<Value>() })),
-            false => context.print(&to_text(&found, context)),
-        }
+        context.show(
+            &json!({ "targets": found.iter().map(to_json).collect::<Value>() }),
+            &to_text(&found, context),
+        )
     }
 }
 

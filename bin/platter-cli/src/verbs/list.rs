@@ -74,10 +74,7 @@ impl List {
             What::Devices => devices(|_| true),
             What::Workloads => workloads(),
         };
-        match context.json {
-            true => context.print_json(&entries),
-            false => context.print(&to_text(&entries, context)),
-        }
+        context.show(&entries, &to_text(&entries, context))
     }
 }
 

@@ -163,15 +163,9 @@ impl Readahead {
                 }
             }
         }
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
+        context.show(&report.to_json(), &report.to_text(context.terminal))?;
         page.write(|| report.to_html())?;
-        match report.interrupted {
-            true => Err(context.interruption("interrupted: policies are missing")),
-            false => Ok(()),
-        }
+        context.unless(report.interrupted, "interrupted: policies are missing")
     }
 
     fn policies(&self) -> Vec<Policy> {

@@ -81,17 +81,11 @@ impl Repro {
         let page = Page::open(self.report.as_deref(), [])?;
         let Some(experiment) = platter_repro::by_name(self.name) else {
             let reports = self.reproduce_all(context)?;
-            match context.json {
-                true => context.print_json(&reports.to_json())?,
-                false => context.print(&reports.to_text(context.terminal))?,
-            }
+            context.show(&reports.to_json(), &reports.to_text(context.terminal))?;
             return page.write(|| reports.to_html());
         };
         let report = self.reproduce(context, experiment)?;
-        match context.json {
-            true => context.print_json(&report.to_json())?,
-            false => context.print(&report.to_text(context.terminal))?,
-        }
+        context.show(&report.to_json(), &report.to_text(context.terminal))?;
         page.write(|| report.to_html())
     }
 

@@ -32,10 +32,7 @@ pub(crate) struct Status {
 impl Status {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let status = connect(&self.socket, TIMEOUT)?.call("server.status", json!({})).map_err(failed)?;
-        match context.json {
-            true => context.print_json(&status)?,
-            false => context.print(&text(&status, context))?,
-        }
+        context.show(&status, &text(&status, context))?;
         match status["health"]["status"].as_str() {
             Some("stalled") => Err(CliError::failed(stalled(&status["health"]))),
             _ => Ok(()),

@@ -76,10 +76,7 @@ impl Top {
         std::thread::sleep(self.interval.value);
         let mut rates = Sample::take(&mut call)?.since(&before);
         sort(&mut rates, self.sort, false);
-        match context.json {
-            true => context.print_json(&rates),
-            false => context.print(&to_text(&rates, context)),
-        }
+        context.show(&rates, &to_text(&rates, context))
     }
 }
 

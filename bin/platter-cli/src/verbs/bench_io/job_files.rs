@@ -76,10 +76,7 @@ impl JobFiles {
             return Err(CliError::usage("the job files have no job; give one a section [NAME]"));
         }
         let results = Results { plan: &plan, jobs: stages::run(&plan, on, context)? };
-        match context.json {
-            true => context.print_json(&results.to_json())?,
-            false => context.print(&results.to_text(context.terminal))?,
-        }
+        context.show(&results.to_json(), &results.to_text(context.terminal))?;
         let mut reports = results.reports();
         // The first that is not as it should be.
         reports.try_for_each(|report| super::verdict(context, report))?;

@@ -152,10 +152,7 @@ impl Run {
         if let Some(found) = &report.found {
             self.write_plan(recording, found)?;
         }
-        match context.json {
-            true => context.print_json(&self.json(&recorded, &report, seconds))?,
-            false => context.print(&self.text(&recorded, &report, seconds))?,
-        }
+        context.show(&self.json(&recorded, &report, seconds), &self.text(&recorded, &report, seconds))?;
         match &report.found {
             Some(found) => {
                 Err(CliError::failed(format!("found with power cut after call {}", found.cut.steps)))

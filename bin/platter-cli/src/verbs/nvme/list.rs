@@ -53,10 +53,7 @@ impl List {
         for node in nodes {
             rows.extend(namespaces(&Endpoint::open(node.as_deref(), &self.on, Effect::None)?)?);
         }
-        match context.json {
-            true => context.print_json(&rows),
-            false => context.print(&table(&rows).to_text(context.terminal)),
-        }
+        context.show(&rows, &table(&rows).to_text(context.terminal))
     }
 }
 

@@ -62,10 +62,7 @@ impl Check {
         let found = raid::check_array(&array, &devices, &mut go_on);
         progress.clear();
         let found = found.map_err(failed)?;
-        match context.json {
-            true => context.print_json(&self.to_json(&array, &found))?,
-            false => context.print(&self.to_text(&array, &found))?,
-        }
+        context.show(&self.to_json(&array, &found), &self.to_text(&array, &found))?;
         if found.is_stopped {
             return Err(context.interruption(format!("stopped after {} bytes", found.compared)));
         }

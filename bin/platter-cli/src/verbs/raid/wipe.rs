@@ -38,9 +38,6 @@ impl Wipe {
         let access = Access { force: true, ..Access::read_write() };
         let devices = raid::open_members(&self.members, access)?;
         raid::wipe(&devices).map_err(failed)?;
-        match context.json {
-            true => context.print_json(&json!({ "wiped": self.members })),
-            false => context.print(&format!("wiped {}\n", self.members.join(", "))),
-        }
+        context.show(&json!({ "wiped": self.members }), &format!("wiped {}\n", self.members.join(", ")))
     }
 }

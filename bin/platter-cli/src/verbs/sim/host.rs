@@ -34,10 +34,7 @@ impl Host {
         let names = || TABLE.iter().map(|host| host.name).collect::<Vec<_>>().join(", ");
         let unknown = || CliError::usage(format!("unknown host `{name}`; expected one of: {}", names()));
         let host = by_name(name).ok_or_else(unknown)?;
-        match context.json {
-            true => context.print_json(host),
-            false => context.print(&text(host, context)),
-        }
+        context.show(host, &text(host, context))
     }
 }
 

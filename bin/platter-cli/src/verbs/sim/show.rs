@@ -56,10 +56,7 @@ impl Show {
     pub(super) fn run(&self, context: &Context) -> Result<(), CliError> {
         let shown = self.find()?;
         let page = Page::open(self.report.as_deref(), [])?;
-        match context.json {
-            true => context.print_json(&shown.json())?,
-            false => context.print(&shown.text(context))?,
-        }
+        context.show(&shown.json(), &shown.text(context))?;
         page.write(|| page::html(&shown))
     }
 

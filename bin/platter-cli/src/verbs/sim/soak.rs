@@ -141,10 +141,7 @@ impl Soak {
         };
         let report = soak::run(&options, context.stop_flag(), &mut show);
         progress.clear();
-        match context.json {
-            true => context.print_json(&soak::json(&report))?,
-            false => context.print(&soak::text(&report))?,
-        }
+        context.show(&soak::json(&report), &soak::text(&report))?;
         match report.found.first() {
             Some(found) => Err(CliError::failed(format!("seed {}: {}", found.seed, found.what))),
             None if context.is_interrupted() => {
@@ -184,10 +181,7 @@ impl Soak {
         let report = real::run(&options, context.stop_flag(), &mut show);
         progress.clear();
         let report = report.map_err(CliError::failed)?;
-        match context.json {
-            true => context.print_json(&real_json(&report))?,
-            false => context.print(&real_text(&report))?,
-        }
+        context.show(&real_json(&report), &real_text(&report))?;
         match report.found {
             Some(found) => Err(CliError::failed(found)),
             None if context.is_interrupted() => {

@@ -62,10 +62,7 @@ impl Validate {
             .map_err(|error| CliError::usage(error.to_string()))?;
         let page = Page::open(self.report.as_deref(), [])?;
         let result = validate::replay(model, &trace);
-        match context.json {
-            true => context.print_json(&self.json(&result))?,
-            false => context.print(&text(&result, context.terminal))?,
-        }
+        context.show(&self.json(&result), &text(&result, context.terminal))?;
         page.write(|| page::html(&self.disk, &self.trace.to_string_lossy(), &result))
     }
 
