@@ -76,12 +76,19 @@ fn missing(patch: &Patch<'_>, files: &[File], formats: &BTreeSet<String>) -> Opt
         FoundBy::Fuzz { format, .. } => (!formats.contains(format)).then(|| format!("no format {format}")),
         FoundBy::Test { package, binary, name } => {
             let inside = if binary == "lib" { "src/".to_owned() } else { format!("tests/{binary}") };
-            let function = format!("fn {}", name.rsplit("::").next().unwrap_or_default());
+            let mut modules: Vec<&str> = name.split("::").collect();
+            let function = format!("fn {}(", modules.pop().unwrap_or_default());
+            let is_in = |file: &File, module: &&str| {
+                file.path.split(['/', '.']).any(|part| part == *module)
+                    || file.text.contains(&format!("mod {module} "))
+            };
+            let defines = |file: &File| file.is_rust() && file.text.contains(&function);
             // A test may lie in a file of another crate.
             let lies_there =
                 |file: &File| file.room() == package && file.path.contains(&format!("/{package}/{inside}"));
             let is_there = files.iter().any(lies_there);
-            let is_defined = files.iter().any(|file| file.is_rust() && file.text.contains(&function));
+            let is_defined =
+                files.iter().any(|file| defines(file) && modules.iter().all(|module| is_in(file, module)));
             (!is_there || !is_defined).then(|| format!("no test {name} in {inside} of {package}"))
         }
     }
@@ -204,8 +211,9 @@ fn patches_that_find_no_place_are_found() {
             all.iter().filter_map(|patch| missing(patch, &files, &BTreeSet::new())).collect();
         (strays, missing, wrong.len())
     };
-    let there = "// fn b() {}\none\ntwo\nthree\n";
+    let there = "// mod c { fn b() {} }\none\ntwo\nthree\n";
     assert_eq!(of(there, "test a lib c::b"), (vec![0], vec![], 0));
+    assert_eq!(of(there, "test a lib d::b"), (vec![0], vec!["no test d::b in src/ of a".to_owned()], 0));
     assert_eq!(of(there, "test a lib c::d"), (vec![0], vec!["no test c::d in src/ of a".to_owned()], 0));
     assert_eq!(of("done\ntwo\nthree\n", "soak 10"), (vec![1], vec![], 0));
     assert_eq!(of(&there.repeat(2), "soak 10"), (vec![1], vec![], 0));
