@@ -29,7 +29,6 @@ pub(crate) struct Place {
 impl Kept for Buffers {
     // SAFETY: only notes addresses; the caller promises that the memory may be used.
     unsafe fn lend(&mut self, request: &Started<'_>) {
-        self.clear();
         request.for_each_segment(|segment| {
             let (base, len) = (segment.addr().cast(), segment.len() as usize);
             self.list.push(libc::iovec { iov_base: base, iov_len: len });

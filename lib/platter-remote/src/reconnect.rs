@@ -245,7 +245,7 @@ impl<P: Protocol> Channel<P> {
         slot.state = state;
     }
 
-    /// Whether a request is not sent again: a program's command, one that was cancelled or was sent in vain too often.
+    /// Whether a request is not sent again: a command of the program, a cancelled request, or one that has lost its connection too often.
     pub(crate) fn is_over(slot: &Slot<P::Kept>) -> bool {
         slot.command.is_some() || slot.cancelled.is_some() || slot.attempts >= P::ATTEMPTS
     }

@@ -45,7 +45,7 @@ pub(crate) struct Slot<K> {
     pub(crate) fua: bool,
     /// What a program sends as it is.
     pub(crate) command: Option<Arc<Command>>,
-    /// How often it was sent in vain.
+    /// How often its connection was lost before the answer came.
     pub(crate) attempts: u8,
     /// It was cancelled; the server has until then to answer that.
     pub(crate) cancelled: Option<Time>,

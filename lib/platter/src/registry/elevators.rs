@@ -18,7 +18,7 @@ struct Known {
 
 static KNOWN: Mutex<Known> = Mutex::new(Known { names: &[NONE], tables: Vec::new() });
 
-/// The elevators that are known from the start.
+// The elevators that are known from the start: without the feature those of the core.
 #[cfg(feature = "elevators")]
 use platter_elevators::TABLE;
 #[cfg(not(feature = "elevators"))]

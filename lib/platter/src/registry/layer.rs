@@ -103,8 +103,8 @@ fn check_unit(args: &Args<'_>, param: &Param) -> Result<(), SpecError> {
     Err(args.reject(param.name, format!("the time {typed} has no unit (ns, us, ms or s); {example}")))
 }
 
-#[cfg(feature = "cache")]
 /// The size of a cache. If none was given, it is what the other values need.
+#[cfg(feature = "cache")]
 fn size_of_cache(args: &Args<'_>, values: &mut [(&str, i64)]) -> i64 {
     let of = |name: &str| values.iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| *value);
     let size = match args.typed("size") {
